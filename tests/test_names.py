@@ -61,7 +61,7 @@ def test_pages_are_as_the_names_say():
 @pytest.mark.parametrize(
     ("path", "name", "words"),
     [
-        ("ndgrad.distributed", "GradBucket", "MPI"),
+        ("ndgrad.distributed", "Reducer", "MPI"),
         ("ndgrad", "quint8", "Quantised"),
         ("ndgrad.utils", "cpp_extension", "C\\+\\+"),
         ("ndgrad.cuda", "temperature", "nvidia-smi"),

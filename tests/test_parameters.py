@@ -45,6 +45,7 @@ IGNORED = {
     "ndgrad.distributed.*_object_list": ("device use_batch", "objects travel through the host's memory, one by one"),
     "ndgrad.distributed.monitored_barrier": ("wait_all_ranks", "an error always names all missing ranks"),
     "ndgrad.distributed.tensor.DTensor.redistribute": ("async_op", "results are complete when they return"),
+    "ndgrad.distributed.optim.ZeroRedundancyOptimizer.join_hook": ("kwargs", "settings of the other objects of the block"),
     "ndgrad.distributed.optim.ZeroRedundancyOptimizer.__init__": (
         "parameters_as_bucket_view", "the memory in which parameters are sent",
     ),

@@ -4,8 +4,8 @@
 catch it, too, because torch raises the first and NumPy the second.
 """
 
-from ndgrad._src.arrays.device_kernels import KernelError
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.foundations.kernel_error import KernelError
 from ndgrad._src.ops.errors import DomainError, DtypeError, ShapeError
 
 __all__ = ["DomainError", "DtypeError", "GraphBreak", "KernelError", "ShapeError"]

@@ -101,3 +101,31 @@ def test_a_cache_that_no_stand_in_can_replace_runs_eagerly() -> None:
     assert [f(ndgrad.ones(())).item() for _ in range(3)] == [4.0] * 3
     assert scale.cache_info()[:2] == (2, 1)
     assert "caches its results" in str(ndgrad.compiler.explain(f, ndgrad.ones(())))
+
+
+def test_a_call_that_fills_a_cache_is_no_error_of_fullgraph() -> None:
+    computed: list[int] = []
+
+    @functools.lru_cache
+    def scale(k: int) -> float:
+        computed.append(k)
+        return k * 2.0
+
+    f = ndgrad.compile(lambda x, k: x * scale(k), fullgraph=True)
+    x = ndgrad.ones(2, requires_grad=True)
+    for k in (1, 2, 1, 2, 3):
+        f(x, k).sum().backward()
+    assert x.grad.tolist() == [18.0, 18.0]
+    assert computed == [1, 2, 3]
+    assert f.traces == 5  # two of them have a program
+
+
+def test_a_cache_that_keeps_nothing_is_an_error_of_fullgraph() -> None:
+    @functools.lru_cache(maxsize=0)
+    def scale(k: int) -> float:
+        return k * 2.0
+
+    f = ndgrad.compile(lambda x: x * scale(3), fullgraph=True)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="caches its results"):
+            f(ndgrad.ones(2))

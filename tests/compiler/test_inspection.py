@@ -17,7 +17,8 @@ import ndgrad
 from ndgrad import nn
 from ndgrad._src.compiler.lower import accounting
 from ndgrad._src.compiler.native import phases
-from ndgrad._src.compiler.program.text import parse_program, value_names
+from ndgrad._src.compiler.program.printing import value_names
+from ndgrad._src.compiler.program.text import parse_program
 from ndgrad._src.compiler.report import roofline
 from ndgrad._src.compiler.report.picture import ProgramPicture
 from ndgrad.profiler import timing

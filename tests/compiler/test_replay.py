@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.passes import roll_loops, simplify_program
+from ndgrad._src.compiler.passes import simplify_program
+from ndgrad._src.compiler.passes.loops import roll_loops
 from ndgrad._src.compiler.program import replay
 from ndgrad._src.compiler.program.replay import Replay, written_out
 from ndgrad._src.compiler.program.text import parse_program

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.passes import roll_loops, simplify_program
+from ndgrad._src.compiler.passes import simplify_program
+from ndgrad._src.compiler.passes.loops import roll_loops
 from ndgrad._src.compiler.program.compiler_ops import OPS
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.text import left_out, parse_program

@@ -3,6 +3,7 @@
     python -m tests.ecosystem [--folder build/ecosystem] [--python python3] [--torch-env ENV --ndgrad-env ENV]
     python -m tests.ecosystem --only causal-gpt2 peft_lora       these models and programs; the page is left as it is
     python -m tests.ecosystem --suites einops e3nn               these libraries' own tests; their rows of the page are rewritten
+    python -m tests.ecosystem --suites einops --sample 0         all of einops' tests instead of a sample
 
 Existing environments can be given. A failure is listed with its reason, and makes the exit status 1 if it has no known
 reason.
@@ -19,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.ecosystem.library_tests import SUITES, Comparison, compare_suite, find_reason
+from tests.ecosystem.library_tests import SUITES, Comparison, Limits, compare_suite, find_reason
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -42,7 +43,10 @@ def main() -> int:
     parser.add_argument("--no-page", action="store_true", help="leave docs/what-runs.md as it is")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="run these cases and programs, and leave the page as it is")
     parser.add_argument("--suites", nargs="*", choices=sorted(SUITES), help="run only libraries' own tests: these, or all")
-    parser.add_argument("--limit", type=float, default=1800, help="seconds for a library's own tests in one environment")
+    parser.add_argument("--sample", type=int, default=60, help="number of a library's own tests that are run, or 0 for all")
+    parser.add_argument("--seed", type=int, default=0, help="selects the sample")
+    parser.add_argument("--limit", type=float, default=1800, help="seconds for a library's own tests with torch")
+    parser.add_argument("--test-limit", type=float, default=120, help="seconds for one of these tests with torch")
     given = parser.parse_args()
     given.folder = given.folder.absolute()
     theirs = (given.torch_env or make_environment(given.folder / "env-torch", given.python, with_torch=True)).absolute()
@@ -55,7 +59,8 @@ def main() -> int:
         if write:
             write_page(START, text, END)
     if given.suites is not None or not given.only:
-        text, unexplained = compare_suites(theirs, ours, given.folder, given.suites or list(SUITES), given.limit)
+        limits = Limits(given.limit, given.test_limit, given.sample, given.seed)
+        text, unexplained = compare_suites(theirs, ours, given.folder, given.suites or list(SUITES), limits)
         print(text)
         failures += unexplained
         if write:
@@ -78,7 +83,7 @@ def compare_programs(theirs: Path, ours: Path, values: Path, only: list[str]) ->
     return make_table(rows, programs, imports)
 
 
-def compare_suites(theirs: Path, ours: Path, folder: Path, names: list[str], limit: float) -> tuple[str, list[str]]:
+def compare_suites(theirs: Path, ours: Path, folder: Path, names: list[str], limits: Limits) -> tuple[str, list[str]]:
     """Compare libraries' own tests. Return the table as text, and the failures without a known reason.
 
     Results are kept in the folder, so that the table also has libraries of earlier runs.
@@ -86,15 +91,15 @@ def compare_suites(theirs: Path, ours: Path, folder: Path, names: list[str], lim
     kept = folder / "suites.json"
     results = json.loads(kept.read_text()) if kept.is_file() else {}
     for name in names:
-        result = compare_suite(name, read_versions()[name], theirs, ours, folder, limit)
+        result = compare_suite(name, read_versions()[name], theirs, ours, folder, limits)
         results[name] = vars(result)
         kept.write_text(json.dumps(results, indent=1))
     rows = [Comparison(**results[name]) for name in SUITES if name in results]
-    lines = ["| library | tests that torch passes | ndgrad passes | not reached in time |", "|---|---|---|---|"]
+    lines = ["| library | tests | run, and passed by torch | passed by ndgrad | not reached in time |", "|---|---|---|---|---|"]
     for row in rows:
-        lines.append(f"| {row.library} {read_versions()[row.library]} | {row.counted} | {row.passed} | {row.unreached} |")
-    counted, passed, unreached = (sum(vars(row)[name] for row in rows) for name in ("counted", "passed", "unreached"))
-    lines.append(f"| together | {counted} | {passed} | {unreached} |")
+        lines.append(f"| {row.library} {read_versions()[row.library]} | {row.collected} | {row.counted} | {row.passed} | {row.unreached} |")
+    sums = [sum(vars(row)[name] for row in rows) for name in ("collected", "counted", "passed", "unreached")]
+    lines.append(f"| together | {' | '.join(map(str, sums))} |")
     failures = [(row.library, test, error) for row in rows for test, error in row.failures]
     if failures:
         lines += ["", "Tests that only torch passes:", ""]
@@ -112,7 +117,8 @@ def write_page(start: str, text: str, end: str) -> None:
 def read_versions() -> dict[str, str]:
     """Return the pinned versions by name."""
     lines = (HERE / "versions.txt").read_text().splitlines()
-    return {name: version for name, _, version in (line.partition("==") for line in lines) if version and not name.startswith("#")}
+    pins = (line.split()[0].partition("==") for line in lines if line and not line.startswith("#"))
+    return {name: version for name, _, version in pins if version}
 
 
 def has_failed(row: dict[str, Any]) -> bool:
@@ -127,12 +133,14 @@ def make_environment(folder: Path, python: str, *, with_torch: bool) -> Path:
     subprocess.run([python, "-m", "venv", str(folder)], check=True)
     inner = str(folder / "bin" / "python")
     pinned = [line for line in (HERE / "versions.txt").read_text().splitlines() if line and not line.startswith("#")]
-    if with_torch:
-        subprocess.run([inner, "-m", "pip", "install", "-q", *pinned], check=True)
-    else:
+    if not with_torch:
         subprocess.run([inner, "-m", "pip", "install", "-q", "-e", str(ROOT)], check=True)
         subprocess.run([inner, "-m", "ndgrad.as_torch", "--install"], check=True)
-        subprocess.run([inner, "-m", "pip", "install", "-q", *(p for p in pinned if not p.startswith("torch=="))], check=True)
+        pinned = [line for line in pinned if not line.startswith("torch==")]
+    alone = [line.split() for line in pinned if line.endswith(" --no-deps")]
+    subprocess.run([inner, "-m", "pip", "install", "-q", *(line for line in pinned if " " not in line)], check=True)
+    for words in alone:
+        subprocess.run([inner, "-m", "pip", "install", "-q", *words], check=True)
     stamp.write_text((HERE / "versions.txt").read_text())
     return folder
 

@@ -182,7 +182,7 @@ class ndarray:
     nbytes = property(lambda self: self._bare.nbytes)
     strides = property(lambda self: self._bare.strides)
     data = property(Pointer)
-    device = property(lambda self: types.SimpleNamespace(id=0))
+    device = property(lambda self: _Device())
     T = property(lambda self: wrap_results(self._bare.T, self))
     mT = property(lambda self: wrap_results(self._bare.mT, self))
 
@@ -592,7 +592,7 @@ class _Nothing:
 class _Device(_Nothing):
     """A GPU, whose work is done when a call returns."""
 
-    mem_info = (1 << 29, 1 << 30)
+    id, mem_info = 0, (1 << 29, 1 << 30)
 
     def use(self):
         return self

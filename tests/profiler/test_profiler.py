@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import ndgrad
+from ndgrad._src.core.call_watchers import watching
 from ndgrad._src.core.modes import ThreadState, process, thread
-from ndgrad._src.engine.call_watchers import watching
 from ndgrad.autograd.profiler import profile, record_function
 from ndgrad.autograd.profiler_util import EventList, FunctionEvent
 from ndgrad.utils._python_dispatch import DispatchMode

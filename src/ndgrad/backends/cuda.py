@@ -8,15 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ndgrad._src.arrays.gpu_switches import matmul as matmul
 from ndgrad._src.arrays.gpus import devices_or_none
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
-from ndgrad.backends.switching import Switches
-
-#: Allowed rounding in products of matrices: float32 to TF32, if enabled. Halves are accumulated in float32.
-matmul = Switches(
-    "ndgrad.backends.cuda.matmul", allow_tf32=False, allow_fp16_reduced_precision_reduction=True,
-    allow_bf16_reduced_precision_reduction=True, allow_fp16_accumulation=False, fp32_precision="none",
-)  # fmt: skip
+from ndgrad._src.foundations.switches import Switches
 
 _attention = Switches("ndgrad.backends.cuda", flash=True, mem_efficient=True, math=True, cudnn=True, reduced=False)
 

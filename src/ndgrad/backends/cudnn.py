@@ -12,15 +12,13 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from ndgrad import cuda
-from ndgrad.backends.switching import module_of_switches
+from ndgrad._src.arrays.gpu_switches import cudnn as _switches
+from ndgrad._src.foundations.switches import give_switches
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
 
-_switches = module_of_switches(
-    __name__, enabled=True, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True,
-    fp32_precision="none",
-)  # fmt: skip
+give_switches(__name__, _switches)
 
 
 def is_available() -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
-from ndgrad.backends.switching import Switches
+from ndgrad._src.foundations.switches import Switches
 
 _switches = Switches("ndgrad.backends.mha", fastpath=True)
 

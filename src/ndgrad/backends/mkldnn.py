@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from ndgrad.backends.switching import module_of_switches
+from ndgrad._src.foundations.switches import module_of_switches
 
 _switches = module_of_switches(__name__, enabled=True, deterministic=False, allow_tf32=True, fp32_precision="none")
 

@@ -84,6 +84,7 @@ from ndgrad.distributed.seeds import manual_seed_per_rank
 from ndgrad.distributed.stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 
 if TYPE_CHECKING:
+    from ndgrad.distributed import algorithms as algorithms
     from ndgrad.distributed import autograd as autograd
     from ndgrad.distributed import checkpoint as checkpoint
     from ndgrad.distributed import device_mesh as device_mesh
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
     from ndgrad.distributed import planning as planning
     from ndgrad.distributed import rpc as rpc
     from ndgrad.distributed import tensor as tensor
+    from ndgrad.distributed.data_parallel import GradBucket as GradBucket
 
 __all__ = [
     "Backend", "DeviceMesh", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "FileStore",
@@ -113,13 +115,15 @@ __all__ = [
 ]  # fmt: skip
 
 _SUBMODULES = frozenset(
-    ("autograd", "checkpoint", "device_mesh", "fsdp", "nn", "optim", "pipelining", "planning", "rpc", "tensor")
+    "algorithms autograd checkpoint device_mesh fsdp nn optim pipelining planning rpc tensor".split()
 )
 
 
 def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return _importlib.import_module(f"{__name__}.{name}")
+    if name == "GradBucket":
+        return _importlib.import_module(f"{__name__}.data_parallel").GradBucket
     raise AttributeError(name)
 
 

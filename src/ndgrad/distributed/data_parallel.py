@@ -9,9 +9,9 @@ Every rank sends the buckets in the same order, regardless of which is full firs
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -25,15 +25,17 @@ from ndgrad._src.foundations.devices import device as as_device
 from ndgrad._src.foundations.pytree import tree_leaves, tree_map
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed import transport
+from ndgrad.distributed.agreement import Call, Pending
+from ndgrad.distributed.algorithms.join import Join, Joinable, JoinHook
 from ndgrad.distributed.groups import ProcessGroup, group_of
 from ndgrad.distributed.reductions import ReduceOp
+from ndgrad.futures import Future
 from ndgrad.nn.modules.module import Module
-
-if TYPE_CHECKING:
-    from ndgrad.distributed.agreement import Pending
 
 #: Size of the first bucket in MiB. It is small, so that the first message leaves early.
 _FIRST = 1.0
+#: Name of a collective that a registered function replaces.
+_REPLACED = Call("communication hook", (), "")
 
 
 class _Bucket:
@@ -56,7 +58,51 @@ class _Bucket:
         self.pending = None
 
 
-class DistributedDataParallel(Module):
+class GradBucket:
+    """Gradients that are sent together, as a function of `register_comm_hook` gets them.
+
+    Args:
+        bucket: gradients of several parameters, one after the other in an array.
+        is_last: whether it is the last bucket of a backward pass.
+    """
+
+    def __init__(self, bucket: _Bucket, is_last: bool) -> None:
+        self._bucket, self._is_last = bucket, is_last
+        self._buffer = wrap(Tensor, bucket.array)
+
+    def index(self) -> int:
+        """Return the number of the bucket."""
+        return self._bucket.number
+
+    def buffer(self) -> Tensor:
+        """Return all gradients as a tensor of one dimension, whose memory is that of the bucket."""
+        return self._buffer
+
+    def set_buffer(self, buffer: Tensor) -> None:
+        """Replace the tensor that `buffer` returns.
+
+        Args:
+            buffer: tensor with as many elements.
+        """
+        self._buffer = buffer
+
+    def gradients(self) -> list[Tensor]:
+        """Return the gradient of each parameter, as views of `buffer`."""
+        ends = self._bucket.ends
+        starts = [0, *ends[:-1]]
+        parts = zip(starts, ends, self._bucket.params, strict=True)
+        return [self._buffer[a:b].reshape(tuple(p.shape)) for a, b, p in parts]
+
+    def parameters(self) -> list[Tensor]:
+        """Return the parameters of the gradients."""
+        return list(self._bucket.params)
+
+    def is_last(self) -> bool:
+        """True if it is the last bucket of a backward pass."""
+        return self._is_last
+
+
+class DistributedDataParallel(Module, Joinable):
     """Wrap a module so that backward averages its gradients over the ranks. The names in its state begin with
     `module.`.
 
@@ -122,7 +168,9 @@ class DistributedDataParallel(Module):
         self.require_backward_grad_sync = True
         #: The number of ranks over which gradients are averaged.
         self._divisor = group.size()
-        self._joining: _Joining | None = None
+        self._by_all = True
+        #: Function that replaces the average of a bucket, and its state.
+        self._hook: tuple[Callable[[Any, GradBucket], Any], Any] | None = None
         #: True if gradients are views of the buckets.
         self._as_views = gradient_as_bucket_view
         named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
@@ -158,8 +206,9 @@ class DistributedDataParallel(Module):
                 f"were there ({', '.join(self._missing())}). Pass find_unused_parameters=True, or use these parameters "
                 "in every loss. [nd-data-parallel]"
             )
-        if self._joining is not None and recording:
-            self._joining.enter_step(self)
+        if recording:
+            Join.notify_join_context(self)
+            self._set_divisor()
         if self.training and self.require_backward_grad_sync:
             self._send_buffers()
         if self.device_ids:
@@ -193,7 +242,7 @@ class DistributedDataParallel(Module):
 
     def _send_buffers(self) -> None:
         if self.broadcast_buffers and self.process_group.size() > 1:
-            self._send_state(list(self.module.buffers()), 0 if self._joining is None else self._joining.first)
+            self._send_state(list(self.module.buffers()), 0 if self._join is None else self._join.active[0])
 
     def join(
         self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
@@ -219,21 +268,97 @@ class DistributedDataParallel(Module):
         ...         net(batch).sum().backward()
         >>> ndgrad.distributed.destroy_process_group()
         """
-        if not enable or self.process_group.size() == 1:
-            return nullcontext()
-        return _Joining(self, divide_by_initial_world_size, throw_on_early_termination)
+        return Join(
+            [self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size
+        )
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """Return the collectives of a rank that has no more batches, for `Join`.
+
+        Args:
+            kwargs: settings of `Join`, of which `divide_by_initial_world_size` is read.
+        """
+        self._by_all = bool(kwargs.get("divide_by_initial_world_size", True))
+        return _RankWithoutBatch(self)
+
+    @property
+    def join_device(self) -> Any:
+        """Device of the first parameter."""
+        return self._buckets[0].params[0].device
+
+    @property
+    def join_process_group(self) -> ProcessGroup:
+        """Ranks over which gradients are averaged."""
+        return self.process_group
+
+    def _set_divisor(self) -> None:
+        if self._join is not None:
+            self._divisor = self.process_group.size() if self._by_all else len(self._join.active)
+
+    def register_comm_hook(self, state: Any, hook: Callable[[Any, GradBucket], Any]) -> None:
+        """Replace the average of gradients by a function. It gets a bucket of this rank's gradients, which are not
+        divided by the number of ranks, and returns a future of the values that replace them. Each bucket waits for its
+        future before the next one is sent.
+
+        Args:
+            state: first argument of the function.
+            hook: function of the state and a `GradBucket`, which returns a `futures.Future` of a tensor.
+
+        >>> import ndgrad
+        >>> from ndgrad.distributed.algorithms.ddp_comm_hooks import default_hooks
+        >>> ndgrad.distributed.init_process_group()
+        >>> net = ndgrad.nn.parallel.DistributedDataParallel(ndgrad.nn.Linear(2, 1))
+        >>> net.register_comm_hook(None, default_hooks.bf16_compress_hook)
+        >>> net(ndgrad.ones(3, 2)).sum().backward()
+        >>> net.module.bias.grad
+        tensor([3.])
+        >>> ndgrad.distributed.destroy_process_group()
+        """
+        if not callable(hook):
+            raise TypeError("Communication hook must be callable. [nd-type]")
+        if self._hook is not None:
+            raise RuntimeError("register_comm_hook can only be called once. [nd-call-order]")
+        annotation = getattr(hook, "__annotations__", {}).get("bucket", GradBucket)
+        if annotation not in (GradBucket, "GradBucket", "dist.GradBucket"):
+            raise ValueError(
+                f"Communication hook: bucket annotation should be dist.GradBucket, and it is {annotation!r}. "
+                "[nd-arguments]"
+            )
+        self._hook = hook, state
+
+    def _send_bucket(self, bucket: _Bucket) -> Pending:
+        """Start the average of a bucket, or replace it by the result of the registered function."""
+        if self._hook is None:
+            return transport.all_reduce(self.process_group, bucket.array, ReduceOp.SUM)
+        hook, state = self._hook
+        future = hook(state, GradBucket(bucket, bucket.number == len(self._buckets) - 1))
+        if not isinstance(future, Future):
+            raise TypeError(
+                f"Communication hook: return annotation should be torch.futures.Future[torch.Tensor], and it returned "
+                f"{type(future).__name__}. [nd-type]"
+            )
+        found = future.wait()
+        found = found[0] if isinstance(found, (list, tuple)) else found
+        array = found.detach()._array
+        if not np.may_share_memory(array, bucket.array):
+            bucket.array[...] = array
+        return Pending.make_finished(self.process_group, _REPLACED)
 
     def _shadow_backward(self) -> None:
-        """Take part in the averages of one backward pass of the other ranks, with zeros."""
-        sent = [
-            transport.all_reduce(self.process_group, np.zeros_like(bucket.array), ReduceOp.SUM)
-            for bucket in self._buckets
-        ]
-        for pending in sent:
+        """Take part in the averages of one backward pass of the other ranks, with zeros. The averages become the
+        gradients, for an optimizer that divides its work among the ranks.
+        """
+        for bucket in self._buckets:
+            bucket.array[...] = 0
+        for pending in [self._send_bucket(bucket) for bucket in self._buckets]:
             pending.wait()
+        used = np.full(len(self._places), not self.find_unused_parameters, np.uint8)
         if self.find_unused_parameters:
-            used = np.zeros(sum(len(b.params) for b in self._buckets), np.uint8)
             transport.all_reduce(self.process_group, used, ReduceOp.MAX).wait()
+        pieces = ((p, piece) for bucket in self._buckets for p, piece in zip(bucket.params, bucket.pieces, strict=True))
+        for (p, piece), is_used in zip(pieces, used, strict=True):
+            if is_used:
+                self._give(p, piece)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -273,7 +398,7 @@ class DistributedDataParallel(Module):
         if p.grad is None:
             bucket.pieces[i][...] = 0
         else:  # divided before sending, so that the sum is the average
-            np.divide(p.grad._array, self._divisor, out=bucket.pieces[i])
+            np.divide(p.grad._array, 1 if self._hook else self._divisor, out=bucket.pieces[i])
         bucket.ready.add(i)
 
     def _send_full(self) -> None:
@@ -281,7 +406,7 @@ class DistributedDataParallel(Module):
             bucket = self._buckets[self._next]
             if len(bucket.ready) < len(bucket.params):
                 return
-            bucket.pending = transport.all_reduce(self.process_group, bucket.array, ReduceOp.SUM)
+            bucket.pending = self._send_bucket(bucket)
             self._next += 1
 
     def _missing(self) -> list[str]:
@@ -350,50 +475,26 @@ class DistributedDataParallel(Module):
                     start += t.numel()
 
 
-class _Joining:
-    """Block of `join`. The ranks exchange which of them have a batch before each step."""
+class _RankWithoutBatch(JoinHook):
+    """Collectives of a rank that has no more batches."""
 
-    def __init__(self, net: DistributedDataParallel, by_all: bool, raises: bool) -> None:
-        self._net, self._by_all, self._raises = net, by_all, raises
-        #: The first rank that has a batch.
-        self.first = 0
-        #: The ranks that had the last batch.
-        self._last: list[int] = list(range(net.process_group.size()))
+    def __init__(self, net: DistributedDataParallel) -> None:
+        self._net = net
 
-    def __enter__(self) -> None:
-        self._net._joining = self
-
-    def _exchange(self, active: bool) -> list[int]:
-        """Return the ranks that have a batch."""
-        group = self._net.process_group
-        flags = np.zeros(group.size(), np.uint8)
-        transport.all_gather(group, flags, np.array([active], np.uint8)).wait()
-        found = [int(r) for r in np.flatnonzero(flags)]
-        if self._raises and len(found) < group.size():
-            raise RuntimeError(
-                f"Detected at least one rank that exhausted inputs: ranks {found} of {group.size()} have a batch. Give "
-                "all ranks as many, or leave throw_on_early_termination out. [nd-data-parallel]"
-            )
-        return found
-
-    def enter_step(self, net: DistributedDataParallel) -> None:
-        """Begin a step of a rank that has a batch."""
-        active = self._exchange(True)
-        self.first, self._last = active[0], active
-        net._divisor = net.process_group.size() if self._by_all else len(active)
-
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+    def main_hook(self) -> None:
+        """Take part in the averages of one step of the other ranks."""
         net = self._net
-        try:
-            if kind is None:
-                while active := self._exchange(False):
-                    self.first, self._last = active[0], active
-                    if net.training:
-                        net._send_buffers()
-                    net._shadow_backward()
-                net._send_state([*net.module.parameters(), *net.module.buffers()], self._last[0])
-        finally:
-            net._joining, net._divisor = None, net.process_group.size()
+        net._set_divisor()
+        if net.training:
+            net._send_buffers()
+        net._shadow_backward()
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        """Give every rank the parameters of a rank that left last."""
+        net = self._net
+        if net._join is not None:
+            net._send_state([*net.module.parameters(), *net.module.buffers()], net._join.active[0])
+        net._divisor = net.process_group.size()
 
 
 def _devices_of(module: Module, device_ids: Any, output_device: Any) -> tuple[list[Any] | None, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad._src.engine.call_watchers import RANGE, Begun, begin, end
+from ndgrad._src.core.call_watchers import RANGE, Begun, begin, end
 
 
 class _Handle:

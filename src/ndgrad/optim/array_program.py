@@ -42,7 +42,7 @@ class _Writer:
         self.nodes = signature.nodes
         self.functions: dict[str, Any] = {"copyto": np.copyto}
         self.lines: list[str] = []
-        self.inputs = [number for number, node in enumerate(self.nodes) if not node.op]
+        self.inputs = signature.inputs
         self.places = {number: f"a{place}" for place, number in enumerate(self.inputs)}
         self.scratch = {"t": 0, "c": 0}
         self.free: dict[str, list[str]] = {"t": [], "c": []}

@@ -15,12 +15,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
+from ndgrad._src.core.call_watchers import EVALUATION, NODE, RANGE, WRITE, add_watcher, remove_watcher
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.variable import AccumulateGrad, Variable, innermost_array
 from ndgrad._src.debug.drawing.contents import format_bytes
 from ndgrad._src.debug.saved_memory import owner
 from ndgrad._src.debug.source_lines import Frames, Place, innermost, places, user_frames
-from ndgrad._src.engine.call_watchers import EVALUATION, NODE, RANGE, WRITE, add_watcher, remove_watcher
 
 
 class Allocation:

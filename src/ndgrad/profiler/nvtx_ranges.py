@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from ndgrad._src.arrays.gpus import devices_or_none
-from ndgrad._src.engine.call_watchers import add_watcher, remove_watcher
+from ndgrad._src.core.call_watchers import add_watcher, remove_watcher
 from ndgrad.profiler.timing import event_name
 
 __all__ = ["emit_nvtx"]

@@ -1,6 +1,6 @@
 """Time measurement: `profile` and `record_function`, under torch's names.
 
-The recorder is a watcher (_src.engine.call_watchers): it sees every op, write, factory, custom function and backward
+The recorder is a watcher (_src.core.call_watchers): it sees every op, write, factory, custom function and backward
 node of every thread, with its nested calls. Backward runs on its usual path, on raw arrays, so the measurement is
 realistic. Therefore the NumPy calls inside one backward node are not distinguished, unless the pass records a graph or
 is watched by a mode.
@@ -19,13 +19,7 @@ import time
 from html import escape
 from typing import Any, Self
 
-from ndgrad._src.core.grad_mode import Mode
-from ndgrad._src.core.modes import ThreadState
-from ndgrad._src.core.node import FIRST, next_sequence_number
-from ndgrad._src.core.variable import Variable
-from ndgrad._src.debug.saved_memory import holdings, unique_bytes
-from ndgrad._src.debug.source_lines import STACK_LIMIT, Frames, places, user_frames
-from ndgrad._src.engine.call_watchers import (
+from ndgrad._src.core.call_watchers import (
     EVALUATION,
     FUNCTION,
     KERNEL,
@@ -39,6 +33,12 @@ from ndgrad._src.engine.call_watchers import (
     end,
     remove_watcher,
 )
+from ndgrad._src.core.grad_mode import Mode
+from ndgrad._src.core.modes import ThreadState
+from ndgrad._src.core.node import FIRST, next_sequence_number
+from ndgrad._src.core.variable import Variable
+from ndgrad._src.debug.saved_memory import holdings, unique_bytes
+from ndgrad._src.debug.source_lines import STACK_LIMIT, Frames, places, user_frames
 from ndgrad._src.ops.flops import flops_of
 from ndgrad._src.ops.table import table
 from ndgrad.profiler import device_time

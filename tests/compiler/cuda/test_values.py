@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from ndgrad._src.compiler.cuda.values import CudaWriter, has_formula, write
+from ndgrad._src.compiler.cuda.values import CudaWriter, has_formula
 from ndgrad._src.compiler.kernels.maths.values import Mask, Real
-from ndgrad._src.compiler.kernels.operations import every_operation
+from ndgrad._src.compiler.kernels.operations import compute, every_operation
 from ndgrad._src.ops.table import table
 
 special = pytest.importorskip("scipy.special")
@@ -64,7 +64,7 @@ def test_the_lines_of_an_op_mean_what_the_op_does(name):
             x[:5] = [np.nan, 0.0, -0.0, np.inf, -np.inf]
         arrays.append(x)
     values = [(Mask if a.dtype == bool else Real)(w, f"x{i}") for i, a in enumerate(arrays)]
-    made = write(w, name, *values)
+    made = compute(w, name, values, {})
     found = carried_out(w, {f"x{i}": a for i, a in enumerate(arrays)})[str(made)]
     expected = op.forward_for(np)(*arrays, **op.settings)
     assert isinstance(made, Mask) == (expected.dtype == bool)
@@ -80,7 +80,7 @@ def test_a_mask_decides_nothing_in_python():
 @pytest.mark.parametrize("slope", [0.1, 3.0])
 def test_a_slope_that_is_known_at_run_time_alone_may_be_steep(slope):
     w = CudaWriter("double")
-    made = write(w, "leaky_relu", Real(w, "x"), negative_slope=Real(w, "p"))
+    made = compute(w, "leaky_relu", [Real(w, "x")], {"negative_slope": Real(w, "p")})
     x = np.array([-2.0, -0.5, 0.0, 1.5])
     found = carried_out(w, {"x": x, "p": np.float64(slope)})[str(made)]
     np.testing.assert_array_equal(found, np.where(x > 0, x, slope * x))

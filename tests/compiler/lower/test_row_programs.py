@@ -121,6 +121,33 @@ def test_native_kernel_equals_the_formula(name: str, dtype: Any) -> None:
     compare(fused_ops.run_rows(made, expand(arrays, made)), function, arrays, dtype)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_later_calls_of_a_fused_body_run_the_same_kernel(dtype: Any) -> None:
+    """The first call makes a builtin, which refuses arrays of other layouts and dtypes."""
+    if native_kernels.kernels() is None:
+        pytest.skip("without native kernels")
+
+    def function(ops: Any, arrays: Any, settings: Any) -> Any:
+        x, y = arrays
+        return ops.exp(x - ops.amax(x, dim=(1,), keepdim=True)) * settings["scale"], None, x + y
+
+    def run(x: np.ndarray, y: np.ndarray) -> Any:
+        return native_kernels.run_fused(function, [x, y], {"scale": 2.0}, small=True)
+
+    x, y = draw(6, 11, dtype=dtype), draw(6, 11, dtype=dtype)
+    first, second = run(x, y), run(x, y)
+    assert first[1] is None
+    assert second[1] is None
+    for found, wanted in zip(second[::2], first[::2], strict=True):
+        np.testing.assert_array_equal(found, wanted)
+        assert found.dtype == dtype
+    np.testing.assert_allclose(second[0], 2 * np.exp(x - x.max(1, keepdims=True)), rtol=1e-6)
+    assert run(np.asfortranarray(x), y) is None
+    assert run(x, y.astype(np.float16)) is None
+    with native_kernels.kernels_in_use(False):
+        assert run(x, y) is None
+
+
 def expand(arrays: list[Any], made: RowProgram) -> list[Any]:
     """Return the arrays in the shapes in which a program takes them."""
     return [a if s is None else np.ascontiguousarray(np.broadcast_to(a, s)) for a, s in zip(arrays, made.expanded)]

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.passes import roll_loops, simplify_program
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.passes.counters import read_counted_rows
+from ndgrad._src.compiler.passes.loops import roll_loops
 from ndgrad.func import fori_loop
 from tests.compiler.traced import arrays_for, assert_same, becomes, traced
 

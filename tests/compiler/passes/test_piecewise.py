@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.passes import roll_loops, simplify_program
+from ndgrad._src.compiler.passes import simplify_program
+from ndgrad._src.compiler.passes.loops import roll_loops
 from ndgrad._src.compiler.passes.piecewise import assemble_parts
 from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import arrays_for, assert_same, becomes, traced

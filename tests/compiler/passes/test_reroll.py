@@ -10,7 +10,8 @@ import pytest
 
 import ndgrad
 from ndgrad._src.compiler.capture import python_loops
-from ndgrad._src.compiler.passes import roll_loops, simplify_program
+from ndgrad._src.compiler.passes import simplify_program
+from ndgrad._src.compiler.passes.loops import roll_loops
 from ndgrad._src.compiler.passes.periods import periods, runs
 from ndgrad._src.compiler.passes.reroll import find_loops
 from ndgrad._src.compiler.passes.schedule import move_views

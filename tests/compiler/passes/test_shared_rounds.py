@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 import ndgrad
-from ndgrad._src.compiler.passes import roll_loops, simplify_program
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.passes.dead_code import remove_dead_code
+from ndgrad._src.compiler.passes.loops import roll_loops
 from ndgrad._src.compiler.passes.shared_rounds import share_rounds
 from ndgrad._src.compiler.program.program import Program
 from ndgrad.func import scan

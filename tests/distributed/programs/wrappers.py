@@ -9,9 +9,25 @@ from tests.distributed.on_ranks import close, on_ranks, values
 import ndgrad
 import ndgrad.distributed as dist
 from ndgrad import nn
-from ndgrad.distributed.fsdp import FullyShardedDataParallel, MixedPrecision, ShardingStrategy, StateDictType
+from ndgrad.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    CheckpointImpl,
+    CheckpointWrapper,
+    apply_activation_checkpointing,
+    checkpoint_wrapper,
+)
+from ndgrad.distributed.algorithms.ddp_comm_hooks import default_hooks
+from ndgrad.distributed.algorithms.join import Join, Joinable, JoinHook
+from ndgrad.distributed.checkpoint.state_dict import get_model_state_dict
+from ndgrad.distributed.fsdp import (
+    FullyShardedDataParallel,
+    MixedPrecision,
+    ShardingStrategy,
+    StateDictType,
+    fully_shard,
+)
 from ndgrad.distributed.fsdp.wrap import ModuleWrapPolicy, size_based_auto_wrap_policy
 from ndgrad.distributed.optim import ZeroRedundancyOptimizer
+from ndgrad.distributed.tensor import Replicate
 from ndgrad.nn.parallel import DistributedDataParallel
 
 
@@ -172,3 +188,149 @@ def a_divided_optimizer_takes_schedules_and_more_parameters():
         state = optimizer.state_dict()
         assert sorted(state["state"]) == list(range(6))
         assert [g["lr"] for g in state["param_groups"]] == [g["lr"] for g in alone.param_groups]
+
+
+@on_ranks(2, 3)
+def a_divided_optimizer_joins_the_steps_of_ranks_with_more_batches():
+    rank = dist.get_rank()
+
+    def train_with(make_optimizer):
+        net = DistributedDataParallel(network())
+        optimizer = make_optimizer(net)
+        with Join([net, optimizer] if isinstance(optimizer, Joinable) else [net]):
+            for step in range(2 + rank):
+                x, y = batch(step, rank)
+                nn.functional.mse_loss(net(x), y).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        return net
+
+    plain = train_with(lambda net: ndgrad.optim.Adam(net.parameters(), lr=0.05))
+    divided = train_with(lambda net: ZeroRedundancyOptimizer(net.parameters(), ndgrad.optim.Adam, lr=0.05))
+    for p, q in zip(divided.parameters(), plain.parameters(), strict=True):
+        close(p, q.detach().numpy(), 1e-12)
+
+
+class _Counter(Joinable):
+    """Counts the steps of all ranks, with one collective per step."""
+
+    def __init__(self):
+        self.steps = ndgrad.zeros(1)
+        self.ended = []
+
+    def step(self):
+        Join.notify_join_context(self)
+        mine = ndgrad.ones(1)
+        dist.all_reduce(mine)
+        self.steps += mine
+
+    def join_hook(self, **kwargs):
+        counter = self
+
+        class Hook(JoinHook):
+            def main_hook(self):
+                mine = ndgrad.zeros(1)
+                dist.all_reduce(mine)
+                counter.steps += mine
+
+            def post_hook(self, is_last_joiner):
+                counter.ended.append((is_last_joiner, kwargs))
+
+        return Hook()
+
+    join_device = property(lambda self: ndgrad.device("cpu"))
+    join_process_group = property(lambda self: dist.group.WORLD)
+
+
+@on_ranks(2, 3)
+def own_objects_join_a_block_of_uneven_steps():
+    n, rank = dist.get_world_size(), dist.get_rank()
+    counter = _Counter()
+    with Join([counter], setting=3):
+        for _ in range(1 + rank):
+            counter.step()
+    assert counter.steps.item() == n * (n + 1) / 2
+    assert counter.ended == [(rank == n - 1, {"setting": 3})]
+
+
+@on_ranks(1, 2, 3)
+def a_function_replaces_the_average_of_gradients():
+    n, rank = dist.get_world_size(), dist.get_rank()
+
+    def gradients(hook=None):
+        net = DistributedDataParallel(network(), bucket_cap_mb=1e-4)
+        if hook is not None:
+            net.register_comm_hook(None, hook)
+        nn.functional.mse_loss(net(batch(0, rank)[0]), batch(0, rank)[1]).backward()
+        return [p.grad.numpy() for p in net.parameters()]
+
+    wanted = gradients()
+    seen = []
+
+    def doubled(state, bucket):
+        assert state is None
+        assert len(bucket.gradients()) == len(bucket.parameters())
+        seen.append((bucket.index(), bucket.is_last()))
+        return default_hooks.allreduce_hook(None, bucket).then(lambda f: f.value() * 2)
+
+    for found, want in zip(gradients(doubled), wanted, strict=True):
+        close(ndgrad.tensor(found), 2 * want, 1e-12)
+    assert [i for i, _ in seen] == list(range(len(seen)))
+    assert [last for _, last in seen] == [False] * (len(seen) - 1) + [True]
+    narrow = (
+        (default_hooks.allreduce_hook, 1e-12), (default_hooks.fp16_compress_hook, 2e-3), (default_hooks.bf16_compress_hook, 2e-2),
+        (default_hooks.fp16_compress_wrapper(default_hooks.allreduce_hook), 2e-3),
+    )  # fmt: skip
+    for hook, tolerance in narrow:
+        for found, want in zip(gradients(hook), wanted, strict=True):
+            assert found.dtype == np.float64
+            close(ndgrad.tensor(found), want, tolerance)
+    assert n == 1 or not np.array_equal(gradients(narrow[1][0])[0], wanted[0])  # it was sent in a narrower dtype
+    net = DistributedDataParallel(network())
+    with pytest.raises(TypeError, match="callable"):
+        net.register_comm_hook(None, 3)
+    net.register_comm_hook(None, lambda state, bucket: None)
+    with pytest.raises(RuntimeError, match="once"):
+        net.register_comm_hook(None, doubled)
+    with pytest.raises(TypeError, match="Future"):
+        net(batch(0, rank)[0]).sum().backward()
+
+
+@on_ranks(1)
+def wrapped_modules_compute_activations_again_under_the_names_of_the_model():
+    plain = network()
+    for kind in CheckpointImpl:
+        net = network()
+        calls = []
+        net[2].register_forward_pre_hook(lambda *_, calls=calls: calls.append(1))
+        apply_activation_checkpointing(net, lambda m, kind=kind: checkpoint_wrapper(m, kind), check_fn=lambda m: isinstance(m, nn.Linear))
+        assert [isinstance(m, CheckpointWrapper) for m in net] == [True, False, True, False, True]
+        assert list(net.state_dict()) == list(plain.state_dict())
+        assert [name for name, _ in net[2].named_parameters()] == ["weight", "bias"]
+        assert list(get_model_state_dict(net)) == list(plain.state_dict())
+        net.load_state_dict(plain.state_dict())
+        assert net[2].in_features == 6
+        for m in (plain, net):
+            m.zero_grad()
+            nn.functional.mse_loss(m(batch(0, 0)[0]), batch(0, 0)[1]).backward()
+        assert len(calls) == 2
+        for p, q in zip(net.parameters(), plain.parameters(), strict=True):
+            close(p.grad, q.grad.numpy(), 1e-14)
+
+
+@on_ranks(1, 2)
+def the_norm_of_divided_gradients_is_a_replicated_dtensor():
+    mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
+    net = network()
+    for layer in net:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer, mesh=mesh)
+    x, y = batch(0, 0)
+    nn.functional.mse_loss(net(x), y).backward()
+    norm = nn.utils.clip_grad_norm_(net.parameters(), 1e9)
+    assert norm.placements == (Replicate(),)
+    plain = network()
+    nn.functional.mse_loss(plain(x), y).backward()
+    close(norm.full_tensor(), nn.utils.clip_grad_norm_(plain.parameters(), 1e9).numpy(), 1e-12)
+    nn.utils.clip_grads_with_norm_(net.parameters(), norm.item() / 2, norm)
+    close(nn.utils.get_total_norm([p.grad for p in net.parameters()]).full_tensor(), norm.item() / 2, 1e-5)

@@ -1,14 +1,43 @@
-"""A pytest plugin that appends the outcome of each test to a file, as one line of JSON.
+"""A pytest plugin that runs a sample of the tests, and appends the outcome of each to a file, as one line of JSON.
 
-The file is named by the environment variable OUTCOMES. It is complete up to the last test even if pytest is stopped.
+Environment variables: OUTCOMES is that file. It is complete up to the last test even if pytest is stopped. SAMPLE is the
+number of tests (0 for all) and SEED selects them. CHOSEN is the file of another run, whose sample is run instead.
 The plugin has a folder of its own, since that folder is on the import path of other people's tests.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from typing import Any
+
+import pytest
+
+
+@pytest.hookimpl(trylast=True)  # after -k and the tests' own selection
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    names = [item.nodeid for item in items]
+    size = int(os.environ.get("SAMPLE") or 0)
+    if os.environ.get("CHOSEN"):
+        with open(os.environ["CHOSEN"], encoding="utf-8") as file:
+            chosen = next((row["chosen"] for row in map(json.loads, file) if "chosen" in row), names)
+    elif size:
+        # Tests that are skipped by a mark say nothing. Sorting by a hash does not depend on the number of tests or their order.
+        running = [item.nodeid for item in items if not is_skipped(item)]
+        seed = os.environ.get("SEED", "0")
+        chosen = sorted(running, key=lambda name: hashlib.sha256(f"{seed} {name}".encode()).digest())[:size]
+    else:
+        chosen = names
+    wanted = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in wanted])
+    items[:] = [item for item in items if item.nodeid in wanted]
+    append({"collected": len(names), "chosen": [item.nodeid for item in items]})
+
+
+def is_skipped(item: Any) -> bool:
+    """True if a mark skips the test. A condition of text is evaluated by pytest only."""
+    return item.get_closest_marker("skip") is not None or any(mark.args and mark.args[0] is True for mark in item.iter_markers("skipif"))
 
 
 def pytest_runtest_logreport(report: Any) -> None:
@@ -26,5 +55,9 @@ def write(name: str, report: Any) -> None:
     if report.outcome == "failed":
         lines = [line[1:].strip() for line in report.longreprtext.splitlines() if line.startswith("E ")]
         error = (lines or report.longreprtext.splitlines() or [""])[0]
+    append({"test": name, "outcome": report.outcome, "error": error[:200], "seconds": round(getattr(report, "duration", 0.0), 3)})
+
+
+def append(row: dict[str, Any]) -> None:
     with open(os.environ["OUTCOMES"], "a", encoding="utf-8") as file:
-        file.write(json.dumps({"test": name, "outcome": report.outcome, "error": error[:200]}) + "\n")
+        file.write(json.dumps(row) + "\n")

@@ -20,17 +20,12 @@ from ndgrad._src.arrays import library
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import FLOAT32, half_of, round_to
 from ndgrad._src.foundations import registry
-from ndgrad._src.foundations.public_path import set_module
+from ndgrad._src.foundations.kernel_error import KernelError
 
 _unknown = object()
 _found: Any = _unknown
 #: Number of open blocks without kernels.
 _suppressed = 0
-
-
-@set_module("ndgrad.errors")
-class KernelError(RuntimeError):
-    """Raised if NVRTC, or the driver, rejects a kernel."""
 
 
 @contextmanager
@@ -80,6 +75,12 @@ def check_later(index: Any, low: int, high: int, error: Callable[[int], Exceptio
     """
     found = kernels() if is_on_device(index) else None
     return found is not None and bool(found.check(index, low, high, error))
+
+
+def wrap_later(index: Any, size: int, error: Callable[[int], Exception]) -> Any:
+    """Return indices in [-size, size) on a device as indices from the start; None if it cannot check them itself."""
+    found = kernels() if is_on_device(index) else None
+    return None if found is None else found.wrap_index(index, size, error)
 
 
 def rows_later(table: Any, index: Any, error: Callable[[int], Exception]) -> Any:

@@ -32,6 +32,8 @@ import numpy
 from ndgrad._src.arrays import device_kernels
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.bounded_tables import make_room
+from ndgrad._src.foundations.kernel_error import KernelError
 
 #: Number of elements from which kernels are used.
 SMALLEST = 8192
@@ -170,6 +172,16 @@ def run_fused(function: Any, arrays: Sequence[Any], settings: Mapping[str, Any],
     The arrays are dense, of one floating dtype, and large or on a device. With `small` they may have any size. An array
     may be None.
     """
+    if _found is not None:
+        try:
+            shapes = [a if a is None else a.shape for a in arrays]
+            call, results = _calls[function, arrays[0].dtype.char, *shapes, *settings.values()]
+        except (KeyError, TypeError):  # an unknown call, or a setting without a hash
+            pass
+        else:
+            out = call(*arrays) if None not in shapes else call(*[a for a in arrays if a is not None])
+            if out is not None:
+                return out[0] if results is None else out if results is ALL else _place(out, results)
     given = [a for a in arrays if a is not None]
     if is_on_device(given[0]):
         on_device = device_kernels.kernels()
@@ -181,10 +193,42 @@ def run_fused(function: Any, arrays: Sequence[Any], settings: Mapping[str, Any],
         return None
     try:
         return registry.eager_kernels.run_fused(function, arrays, settings)
-    except device_kernels.KernelError as error:
+    except KernelError as error:
         _rejected.add(function)
         device_kernels.warn_of(getattr(function, "name", "a rule"), error)
         return None
+
+
+#: Builtins of the kernels of earlier calls, with the results of the function (`remember_call`). A builtin returns None
+#: for arrays of other dtypes, shapes or layouts.
+_calls: dict[Any, tuple[Callable[..., Any], tuple[bool, ...] | None]] = {}
+#: The results of a function, all of which are arrays.
+ALL: tuple[bool, ...] = ()
+#: Maximum number of builtins.
+_MOST = 4096
+
+
+def remember_call(
+    function: Any,
+    arrays: Sequence[Any],
+    settings: Mapping[str, Any],
+    results: tuple[bool, ...] | None,
+    call: Callable[..., Any],
+) -> None:
+    """Let `run_fused` use a builtin for calls with arrays like these.
+
+    `results` is None for a single result, else true for each result that is not None.
+    """
+    make_room(_calls, _MOST)
+    shapes = [a if a is None else a.shape for a in arrays]
+    kinds = ALL if results is not None and all(results) else results
+    _calls[function, arrays[0].dtype.char, *shapes, *settings.values()] = call, kinds
+
+
+def _place(found: tuple[Any, ...], results: tuple[bool, ...]) -> tuple[Any, ...]:
+    """Return results with None in the places of those that a function does not have."""
+    waiting = iter(found)
+    return tuple([next(waiting) if is_given else None for is_given in results])
 
 
 #: Bodies and rules whose kernels a device could not compile.

@@ -29,7 +29,7 @@ import numpy
 
 from ndgrad._src.arrays import determinism, device_faults, graph_recording, native_kernels
 from ndgrad._src.arrays.addresses import bounds
-from ndgrad._src.arrays.device_kernels import check_later, kernels
+from ndgrad._src.arrays.device_kernels import check_later, kernels, wrap_later
 from ndgrad._src.arrays.host_fallback import wrap_for_host
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.arrays.meta import MetaArray, zeros_on_same_device
@@ -115,6 +115,9 @@ def wrap_negative(np: Library, index: Payload, size: int, dim: int = 0, later: b
     `check_range`.
     """
     make_error = no_such_element(size, dim)
+    wrapped = wrap_later(index, size, make_error) if later else None
+    if wrapped is not None:
+        return wrapped
     if not later or not check_later(index, -size, size, make_error):
         found = find_out_of_bounds(np, index, size, wrap=True)
         if found is not None:
@@ -275,6 +278,25 @@ def read_at(np: Library, x: Payload, indices: tuple[Any, ...]) -> Payload | None
     out = np.empty((*lead, *x.shape[len(indices) :]), x.dtype)
     errors = [no_such_element(n, d) for d, n in enumerate(x.shape[: len(indices)])]
     return out if found.at_arrays("read", x, out, indices, errors) else None
+
+
+def read_kept_at(np: Library, x: Payload, indices: tuple[Any, ...]) -> Payload | None:
+    """Return x[indices] with zeros for positions that occur again later; None if there is no kernel for it."""
+    found = _moves(x)
+    if found is None or not indices or not all(map(is_on_device, indices)) or len(indices) > x.ndim:
+        return None
+    lead = numpy.broadcast_shapes(*[i.shape for i in indices])
+    out = np.empty((*lead, *x.shape[len(indices) :]), x.dtype)
+    return out if found.at_arrays("read kept", x, out, indices, None) else None
+
+
+def read_kept_along(np: Library, x: Payload, index: Payload, dim: int) -> Payload | None:
+    """Return the same for an index of x's rank along one dimension."""
+    found = _moves(x)
+    if found is None or not is_on_device(index) or index.ndim != x.ndim:
+        return None
+    out = np.empty(index.shape, x.dtype)
+    return out if found.move_along("read kept", x, out, index, dim, None) else None
 
 
 def find_overwritten_at(np: Library, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Payload:

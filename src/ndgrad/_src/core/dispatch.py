@@ -20,6 +20,7 @@ from ndgrad._src.arrays.dtypes import get_default_dtype
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.arrays.precision import is_number
 from ndgrad._src.core.borrowed_memory import wrap_lent
+from ndgrad._src.core.call_watchers import watched_op
 from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.modes import Modes, modes, process, restore, scope, thread
 from ndgrad._src.core.open_levels import find_silenced, join_levels
@@ -76,7 +77,7 @@ def _dispatch_to_mode(
         run = op.plain if state.grad_enabled else op.unrecorded
         return run(*args, **settings)
     if thread.watchers and not watched:
-        return registry.call_watchers.watched_op(op, args, settings, dispatch)
+        return watched_op(op, args, settings, dispatch)
     if state.observers and len(process.busy) == 1 and not (process.open or process.dispatching or settled):
         tracer = state.tracer()
         if tracer is not None:

@@ -251,7 +251,8 @@ class FunctionTemplate:
         """Return the source of the function."""
         keywords = [f"{s}=default_{s}" for s in self.op.settings] + (["out=None"] if self.public else [])
         keywords += ["level", "made=None"] if self.level else []
-        parameters = self.parameters + (["*"] if keywords and not self.op.variadic else []) + keywords
+        rest = [] if self.op.variadic else ["*more"] if self.public else ["*"] if keywords else []
+        parameters = self.parameters + rest + keywords
         body = [*number_lines(self.op), *self.tensor_type(), *self.read_arguments(), *self.forward()]
         body += self.one_result() if self.op.outputs == 1 else self.several_results()
         return f"def {self.op.name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
@@ -260,11 +261,11 @@ class FunctionTemplate:
 
     def tensor_type(self) -> list[str]:
         """Return lines that find the class c of the results, or call dispatch."""
-        body = (
-            ["if out is not None:", f"    return write_out(OP, {self.given}, {self.settings}, out)"]
-            if self.public
-            else []
-        )
+        body: list[str] = []
+        if self.public and not self.op.variadic:  # an argument too many: the call of a bound method, or an error
+            body += ["if more:", f"    return slow(OP, {self.given} + more, {self.settings} | {{'out': out}})"]
+        if self.public:
+            body += ["if out is not None:", f"    return write_out(OP, {self.given}, {self.settings}, out)"]
         if self.first == "xs[0]":
             body += ["if not xs:", f"    {self.leave}"]
         body += [f"c = {self.first}.__class__", "if c is not Tensor:", "    c = TENSOR_TYPES.get(c)"]

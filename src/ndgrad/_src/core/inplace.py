@@ -21,6 +21,7 @@ from ndgrad._src.arrays.precision import INEXACT, fits, result_dtype
 from ndgrad._src.arrays.scatter import check_at_once
 from ndgrad._src.core.batched_parts import is_picked
 from ndgrad._src.core.borrowed_memory import Lent
+from ndgrad._src.core.call_watchers import watched_write
 from ndgrad._src.core.detach_checks import refuse_loss_in_lent, with_numbers
 from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.hooks import move_retained
@@ -128,7 +129,7 @@ def write(
         return write_level(op, target, args, settings, 0, False)
     if thread.watchers and not watched:
         perform = functools.partial(write, op, target, args, settings, True, part)
-        return registry.call_watchers.watched_write(op, target, args, perform)
+        return watched_write(op, target, args, perform)
     if state.captures is not None:
         args = state.captures.see_write(target, args)
     if process.open or state.levels or is_picked(target):

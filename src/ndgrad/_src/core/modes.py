@@ -539,7 +539,7 @@ class ThreadState(_Fields):
     guard: bool = False
     #: True if nodes remember the user's lines: any of debug, guard and anomaly.
     remembers: bool = False
-    #: Watchers that see every call from outside (see ndgrad._src.engine.call_watchers).
+    #: Watchers that see every call from outside (see ndgrad._src.core.call_watchers).
     watchers: tuple[Any, ...] = ()
 
     #: The running backward pass, or None.

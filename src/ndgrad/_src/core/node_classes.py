@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ndgrad._src.arrays import library, native_kernels
-from ndgrad._src.arrays.device_kernels import KernelError
 from ndgrad._src.arrays.precision import HALF
 from ndgrad._src.core.generate import _REAL, TENSOR_TYPES, compile_source, guard, indent
 from ndgrad._src.core.native_rules import make_device_rule, make_native_rule
@@ -22,6 +21,7 @@ from ndgrad._src.core.saved import RuleNode, unpack_raw
 from ndgrad._src.core.saved_access import show_saved
 from ndgrad._src.core.stored_tensors import FREED, Packed
 from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.kernel_error import KernelError
 from ndgrad._src.ops.table import VARIABLE, Op, parameter_names
 
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ndgrad._src.arrays import device_kernels
-from ndgrad._src.arrays.device_kernels import KernelError
 from ndgrad._src.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widen
 from ndgrad._src.core.modes import SavedHooks, modes, process, thread
 from ndgrad._src.core.node import Node, edge_number
@@ -30,6 +29,7 @@ from ndgrad._src.core.variable import AccumulateGrad, Variable, edge, innermost_
 from ndgrad._src.core.versions import ScalarStorage, Storage, Unrecorded, Version, storage_of
 from ndgrad._src.core.view import replay, tangents_of
 from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.kernel_error import KernelError
 from ndgrad._src.ops.table import VARIABLE, parameter_names
 from ndgrad._src.ops.vocabulary import find, owning_tensor_ops, tensor_ops
 

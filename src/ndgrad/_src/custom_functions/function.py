@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ndgrad._src.arrays.precision import is_inexact
+from ndgrad._src.core.call_watchers import FUNCTION, call_watched
 from ndgrad._src.core.inplace import check_writable, set_history
 from ndgrad._src.core.modes import process, restore, scope, thread
 from ndgrad._src.core.node import MultiNode, Node, can_sum_to, edge_node, edge_number, make_node
@@ -41,7 +42,6 @@ from ndgrad._src.core.versions import kept_storage, storage_of
 from ndgrad._src.core.view import CUSTOM, DEFAULT
 from ndgrad._src.custom_functions.function_arguments import place_keywords
 from ndgrad._src.custom_functions.function_context import Context, FunctionCtx
-from ndgrad._src.engine.call_watchers import FUNCTION, call_watched
 from ndgrad._src.foundations import registry
 from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.ops.shape import alias

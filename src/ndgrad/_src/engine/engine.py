@@ -394,7 +394,7 @@ def _choose_run(crossing: Crossing | None) -> tuple[Callable[..., Any], Callable
     run_one: Callable[..., Any] = run_node
     accumulate = None
     if process.busy and thread.watchers:
-        from ndgrad._src.engine.call_watchers import accumulate_leaves, watch_evaluation  # it imports this module
+        from ndgrad._src.engine.watched_nodes import accumulate_leaves, watch_evaluation  # it imports this module
 
         run_one, accumulate = watch_evaluation(run_node), accumulate_leaves
     if thread.anomaly:

@@ -19,7 +19,6 @@ __all__ = [
     "anomaly",
     "array_api",
     "autocast",
-    "call_watchers",
     "checksum",
     "custom_functions",
     "data",
@@ -45,7 +44,6 @@ __all__ = [
 MODULES = {
     "recorder": "ndgrad._src.core.recorder",
     "accumulate": "ndgrad._src.engine.accumulate",
-    "call_watchers": "ndgrad._src.engine.call_watchers",
     "forward_ad": "ndgrad._src.interpreters.forward_ad",
     "source_lines": "ndgrad._src.debug.source_lines",
     "provenance": "ndgrad._src.debug.provenance",
@@ -104,7 +102,6 @@ if TYPE_CHECKING:
     from ndgrad._src.debug import provenance as provenance
     from ndgrad._src.debug import source_lines as source_lines
     from ndgrad._src.engine import accumulate as accumulate
-    from ndgrad._src.engine import call_watchers as call_watchers
     from ndgrad._src.interpreters import forward_ad as forward_ad
     from ndgrad._src.tensor.functions import data as data
     from ndgrad._src.transforms import custom_functions as custom_functions

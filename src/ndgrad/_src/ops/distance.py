@@ -76,8 +76,20 @@ def _pull_differences(ops: Vocabulary, arrays: Any, settings: Any) -> Payload:
     return ops.sum(w * slope, dim=(1,), keepdim=False)
 
 
+def _pull_lengths(ops: Vocabulary, arrays: Any, settings: Any) -> Payload:
+    """Compute what `_pull_differences` does for Euclidean distances with w = g / out, and 0 for distance 0."""
+    g, x, y, out = arrays
+    return ops.sum(ops.where(out == 0.0, 0.0, g / ops.where(out == 0.0, 1.0, out)) * (x - y), dim=(1,), keepdim=False)
+
+
 def _for_kernel(x: Payload, y: Payload) -> bool:
-    """True if distances of these points may be computed by a kernel: NumPy matrices with enough differences."""
+    """True if a kernel may compute distances of these points: matrices on a device, or NumPy matrices with enough
+    differences.
+    """
+    if library.is_on_device(x):
+        if x.__class__ is not y.__class__ or x.dtype != y.dtype or x.dtype.char not in "fd":
+            return False
+        return x.ndim == 2 and y.ndim == 2 and x.size > 0 and y.size > 0
     if x.__class__ is not numpy.ndarray or y.__class__ is not numpy.ndarray:
         return False
     if x.ndim != 2 or y.ndim != 2 or x.dtype != y.dtype or not native_kernels.has_kernels(x.dtype):
@@ -164,13 +176,30 @@ def _side(w: Payload, x: Payload, y: Payload, dtype: Any, ops: Vocabulary) -> Pa
     return ops.cast(out, dtype=dtype) if dtype == _SINGLE else out
 
 
+def _pull_on_device(g: Payload, x: Payload, y: Payload, out: Payload) -> Payload | None:
+    """Return the gradient in x by one kernel of a device, or None."""
+    if not library.is_on_device(x) or not _for_kernel(x, y) or g.dtype != x.dtype:
+        return None
+    arrays = [
+        native_kernels.dense(g)[:, :, None], native_kernels.dense(x)[:, None, :], native_kernels.dense(y),
+        native_kernels.dense(out)[:, :, None],
+    ]  # fmt: skip
+    return native_kernels.run_fused(_pull_lengths, arrays, {}, small=True)
+
+
 def _cdist_x(g: Payload, x: Payload, y: Payload, out: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
+    direct = _pull_on_device(g, x, y, out) if ops.raw else None
+    if direct is not None:
+        return direct
     w = _weights(g, out, ops)
     found = _pull_natively(w, x, y, None, 2.0) if ops.raw else None
     return _side(w, x, y, x_dtype, ops) if found is None else found
 
 
 def _cdist_y(g: Payload, x: Payload, y: Payload, out: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
+    direct = _pull_on_device(g.swapaxes(-1, -2), y, x, out.swapaxes(-1, -2)) if ops.raw else None
+    if direct is not None:
+        return direct
     w = transpose(_weights(g, out, ops), ops)
     found = _pull_natively(w, y, x, None, 2.0) if ops.raw else None
     return _side(w, y, x, x_dtype, ops) if found is None else found

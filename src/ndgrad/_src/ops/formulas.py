@@ -14,9 +14,11 @@ of an optimizer. Unsupported operations on symbols raise `NoFormula`, and the ru
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ndgrad._src.ops.operators import Recorded
+from ndgrad._src.ops.table import table
 from ndgrad._src.ops.vocabulary import find
 
 #: Kinds of operands of a node: another node, or a number given when the kernel runs.
@@ -40,6 +42,11 @@ class Signature(NamedTuple):
     outputs: tuple[int, ...]
     numbers: int
 
+    @property
+    def inputs(self) -> list[int]:
+        """Return the nodes that are operands."""
+        return [n for n, node in enumerate(self.nodes) if not node.op]
+
 
 class NoFormula(Exception):
     """The rule uses an operation that formulas do not support."""
@@ -53,7 +60,8 @@ def _takes_booleans(name: str) -> bool:
 
 @functools.cache
 def _returns_booleans(name: str) -> bool:
-    return bool(name) and find(name).returns_bool
+    op = table.get(name)  # None for an input, and for what a kernel reads along rows
+    return op is not None and op.returns_bool
 
 
 class Formula:
@@ -97,45 +105,34 @@ class Formula:
         return Signature(tuple(self.nodes), tuple([s.number for s in outputs]), len(self.numbers))
 
 
-def _binary(op: str, swapped: bool = False) -> Callable[[Symbol, Any], Symbol]:
-    def method(self: Symbol, other: Any) -> Symbol:
-        return self.formula.apply(op, other, self) if swapped else self.formula.apply(op, self, other)
-
-    return method
-
-
-def _unary(op: str) -> Callable[[Symbol], Symbol]:
-    def method(self: Symbol) -> Symbol:
-        return self.formula.apply(op, self)
-
-    return method
-
-
-class Symbol:
+class Symbol(Recorded):
     """An array or a tensor in a formula: the node with this number. A write changes the number."""
 
     def __init__(self, formula: Formula, number: int) -> None:
         self.formula = formula
         self.number = number
 
-    __add__, __radd__ = _binary("add"), _binary("add", True)
-    __sub__, __rsub__ = _binary("sub"), _binary("sub", True)
-    __mul__, __rmul__ = _binary("mul"), _binary("mul", True)
-    __truediv__, __rtruediv__ = _binary("div"), _binary("div", True)
-    __pow__, __neg__ = _binary("pow"), _unary("neg")
-    __lt__, __le__, __gt__, __ge__ = _binary("lt"), _binary("le"), _binary("gt"), _binary("ge")
-    __and__, __or__, __xor__ = _binary("logical_and"), _binary("logical_or"), _binary("logical_xor")
-    __invert__ = _unary("logical_not")
-    maximum, minimum = _binary("maximum"), _binary("minimum")
-    sqrt, abs, sign = _unary("sqrt"), _unary("abs"), _unary("sign")
+    def _record(self, op: str, *operands: Any) -> Symbol:
+        return self.formula.apply(op, *operands)
 
-    def __eq__(self, other: object) -> Symbol:  # type: ignore[override]  # elementwise, as for arrays
-        return self.formula.apply("eq", self, other)
+    @property
+    def is_input(self) -> bool:
+        return not self.formula.nodes[self.number].op
 
-    def __ne__(self, other: object) -> Symbol:  # type: ignore[override]
-        return self.formula.apply("ne", self, other)
+    def maximum(self, other: Any) -> Symbol:
+        return self.formula.apply("maximum", self, other)
 
-    __hash__ = None  # type: ignore[assignment]
+    def minimum(self, other: Any) -> Symbol:
+        return self.formula.apply("minimum", self, other)
+
+    def sqrt(self) -> Symbol:
+        return self.formula.apply("sqrt", self)
+
+    def abs(self) -> Symbol:
+        return self.formula.apply("abs", self)
+
+    def sign(self) -> Symbol:
+        return self.formula.apply("sign", self)
 
     def detach(self) -> Symbol:
         return Symbol(self.formula, self.number)

@@ -28,6 +28,7 @@ from ndgrad._src.arrays.scatter import (
     put_along,
     read_along,
     read_at,
+    read_kept_along,
     take_along,
     wrap_negative,
 )
@@ -97,7 +98,7 @@ gather_backward = op(
 # An index along a dimension of size `length`, with negative numbers, which count from the end, made non-negative.
 wrap_index = op(
     "wrap_index", "x",
-    lambda np, x, *, length: as_int64(wrap_negative(np, np.asarray(x), length)),
+    lambda np, x, *, length: as_int64(wrap_negative(np, np.asarray(x), length, later=True)),
     settings={"length": 0},
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
@@ -127,6 +128,14 @@ overwritten_along = op(
     moves_values=True, returns_bool=True,
 )  # fmt: skip
 
+def _scatter_y(g: Payload, x_shape: tuple[int, ...], index: Payload, dim: int, ops: Vocabulary) -> Payload:
+    kept = read_kept_along(ops.np, g, index, dim) if ops.raw else None
+    if kept is not None:
+        return kept
+    lost = ops.overwritten_along(index, dim=dim, shape=x_shape)
+    return mask_overwritten(ops.gather(g, index, dim=dim), lost, ops)
+
+
 # x with y (of the index's shape, or a number) written at the indexed positions. If several y have one position, the
 # last one is kept, and only it gets a gradient.
 scatter = op(
@@ -135,9 +144,7 @@ scatter = op(
     settings={"dim": 0},
     vjp={
         "x": lambda g, index, dim, ops: ops.scatter_(g, index, 0.0, dim=dim),
-        "y": lambda g, x_shape, index, dim, ops: mask_overwritten(
-            ops.gather(g, index, dim=dim), ops.overwritten_along(index, dim=dim, shape=x_shape), ops
-        ),
+        "y": _scatter_y,
     },
     jvp={
         "x": lambda t, index, dim, ops: ops.scatter(t, index, 0.0, dim=dim),

@@ -22,6 +22,7 @@ from ndgrad._src.arrays.scatter import (
     keep_last_values,
     move_at,
     read_at,
+    read_kept_at,
     wrap_negative,
     zeros_and_add,
 )
@@ -314,6 +315,9 @@ def mask_overwritten(g: Payload, lost: Any, ops: Vocabulary) -> Payload:
 def _index_put_y(
     g: Payload, x_shape: tuple[int, ...], indices: tuple[Payload, ...], accumulate: bool, ops: Vocabulary
 ) -> Payload:
+    kept = read_kept_at(ops.np, g, indices) if ops.raw and not accumulate else None
+    if kept is not None:
+        return kept
     out = ops.index(g, *indices)
     return out if accumulate else mask_overwritten(out, ops.overwritten(*indices, shape=x_shape[: len(indices)]), ops)
 

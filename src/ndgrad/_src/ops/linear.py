@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ndgrad._src.arrays import native_kernels
 from ndgrad._src.arrays.library import is_on_device
+from ndgrad._src.ops.product import multiply_matrices
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def _transpose(w: Payload, ops: Vocabulary) -> Payload:
 def _forward(np: Library, x: Payload, w: Payload, b: Payload) -> Payload:
     lead = x.shape[:-1]
     rows = x if x.ndim == 2 else x.reshape(prod(lead), x.shape[-1])
-    out = rows @ w.T
+    out = multiply_matrices(rows, w.T)
     if b is not None:
         if np.result_type(out, b) == out.dtype:
             out += b

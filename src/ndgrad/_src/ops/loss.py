@@ -161,6 +161,21 @@ def _reduce(rows: Payload, total: Payload, reduction: str, ops: Vocabulary) -> P
     return found / total if reduction == "mean" else found
 
 
+#: Forms of the loss with a margin, which is given in place of `label_smoothing`, and the exponents.
+_MARGINS = {"margin": 1, "square margin": 2}
+_NAMES = {"softmax": "cross_entropy", "log": "nll_loss"}
+
+
+def _excess(x: Payload, there: Payload, margin: float, form: str, ops: Vocabulary) -> tuple[Payload, Payload]:
+    """Return max(0, margin - x[t] + x)^p for the classes other than t, and its derivative in x."""
+    last = len(x.shape) - 1
+    column = _unsqueeze(there, last, ops)
+    size = ops.relu(margin - ops.gather(x, column, dim=last) + x)
+    slope = ops.where(size > 0.0, 1.0, size) if _MARGINS[form] == 1 else size * 2.0
+    size = size if _MARGINS[form] == 1 else size * size
+    return ops.scatter(size, column, 0.0, dim=last), ops.scatter(slope, column, 0.0, dim=last)
+
+
 def _class_formula(
     x: Payload,
     target: Payload,
@@ -168,12 +183,18 @@ def _class_formula(
     ignore_index: int,
     label_smoothing: float,
     reduction: str,
+    form: str,
     ops: Vocabulary,
 ) -> tuple[Payload, Payload]:
     """Return the loss and the total weight of the rows that count, along the last dimensions, for any leading ones."""
     last = len(x.shape) - 1
     there, counts, share = _shares(x, target, weight, ignore_index, ops)
-    log_p = ops.log_softmax(x, dim=last)
+    if form in _MARGINS:
+        over, _ = _excess(x, there, label_smoothing, form, ops)
+        rows = ops.sum(over, dim=(last,), keepdim=False) * share * (1.0 / x.shape[last])
+        total = ops.sum(_cast_like(counts, x, ops), dim=(last - 1,), keepdim=False)
+        return _reduce(ops.keep(rows, counts), total, reduction, ops), total
+    log_p = ops.log_softmax(x, dim=last) if form == "softmax" else x
     rows = ops.keep(_pick(log_p, there, ops) * share, counts) * (label_smoothing - 1.0)
     if label_smoothing:
         every = log_p if weight is None else log_p * _unsqueeze(weight, last - 1, ops)
@@ -192,20 +213,21 @@ def _class_loss(
     ignore_index: int,
     label_smoothing: float,
     reduction: str,
+    form: str,
 ) -> tuple[Payload, Payload]:
-    refuse_complex("cross_entropy", x)
+    refuse_complex(_NAMES.get(form, "multi_margin_loss"), x)
     kernels = native_kernels.class_loss_kernels(x, target, weight)
-    error = wrong_class("cross_entropy", x.shape[1], ignore_index)
+    error = wrong_class(_NAMES.get(form, "multi_margin_loss"), x.shape[1], ignore_index)
     if kernels is not None:
         found: tuple[Payload, Payload] = kernels.class_loss(
-            x, target, weight, ignore_index, label_smoothing, reduction, error
+            x, target, weight, ignore_index, label_smoothing, reduction, error, form
         )
         return found
     wrong = ((target < 0) | (target >= x.shape[1])) & (target != ignore_index)
     if np is numpy and wrong.any():
         raise error(int(target[wrong][0]))
     loss, total = _class_formula(
-        widen(x), target, widen(weight), ignore_index, label_smoothing, reduction, raw_ops(np)
+        widen(x), target, widen(weight), ignore_index, label_smoothing, reduction, form, raw_ops(np)
     )
     return loss.astype(x.dtype, copy=False), total
 
@@ -219,17 +241,26 @@ def _class_loss_vjp(
     ignore_index: int,
     label_smoothing: float,
     reduction: str,
+    form: str,
     ops: Vocabulary,
 ) -> Payload:
     """Return w[t] (softmax - one hot), plus a share of the same for all classes with smoothed labels."""
     kernels = native_kernels.class_loss_kernels(x, target, weight) if ops.raw else None
     if kernels is not None:
         g0 = native_kernels.dense(g0, x.dtype)
-        return kernels.class_loss_gradient(g0, x, target, weight, out1, ignore_index, label_smoothing, reduction)
+        return kernels.class_loss_gradient(g0, x, target, weight, out1, ignore_index, label_smoothing, reduction, form)
     if ops.raw:
         g0, x, weight = widen(g0), widen(x), widen(weight)
     there, counts, share = _shares(x, target, weight, ignore_index, ops)
     g = g0 / out1 if reduction == "mean" else g0
+    if form in _MARGINS:
+        each = _unsqueeze(ops.keep(g * share, counts) * (1.0 / x.shape[1]), 1, ops)
+        pull = _excess(x, there, label_smoothing, form, ops)[1] * each
+        own = ops.sum(pull, dim=(1,), keepdim=True)
+        return pull - ops.gather_backward(own, _unsqueeze(there, 1, ops), dim=1, shape=tuple(x.shape), distinct=True)
+    if form == "log":
+        one = _unsqueeze(ops.keep(-g * share, counts), 1, ops)
+        return ops.gather_backward(one, _unsqueeze(there, 1, ops), dim=1, shape=tuple(x.shape), distinct=True)
     one = _unsqueeze(ops.keep(g * share, counts) * (1.0 - label_smoothing), 1, ops)
     scale, spread = one, None
     if label_smoothing:
@@ -250,9 +281,17 @@ def _class_loss_jvp(
     ignore_index: int,
     label_smoothing: float,
     reduction: str,
+    form: str,
     ops: Vocabulary,
 ) -> tuple[Payload, None]:
     there, counts, share = _shares(x, target, weight, ignore_index, ops)
+    if form in _MARGINS:
+        pull = _excess(x, there, label_smoothing, form, ops)[1]
+        along = pull * (t - _unsqueeze(_pick(t, there, ops), 1, ops))
+        rows = ops.keep(ops.sum(along, dim=(1,), keepdim=False) * share, counts) * (1.0 / x.shape[1])
+        return _reduce(rows, out1, reduction, ops), None
+    if form == "log":
+        return _reduce(ops.keep(-_pick(t, there, ops) * share, counts), out1, reduction, ops), None
     along = ops.sum(ops.softmax(x, dim=1) * t, dim=(1,), keepdim=False)
     rows = ops.keep((along - _pick(t, there, ops)) * share, counts) * (1.0 - label_smoothing)
     if label_smoothing:
@@ -262,12 +301,13 @@ def _class_loss_jvp(
     return _reduce(rows, out1, reduction, ops), None
 
 
-# Cross entropy of scores (rows, classes) with a class number for each row, and the total weight of the rows that count,
-# which divides the mean. On a GPU each direction is one kernel.
+# Cross entropy of scores (rows, classes) with a class number for each row, and the total weight of the counted rows,
+# which divides the mean. On a GPU each direction is one kernel. With the form "log", x holds log-probabilities;
+# with a margin, the loss is that of `multi_margin_loss`, and the mean counts rows.
 class_loss = op(
     "class_loss", "x target weight",
     _class_loss,
-    settings={"ignore_index": -100, "label_smoothing": 0.0, "reduction": "mean"},
+    settings={"ignore_index": -100, "label_smoothing": 0.0, "reduction": "mean", "form": "softmax"},
     vjp={"x": _class_loss_vjp},
     jvp={"x": _class_loss_jvp},
     batch=_class_formula,

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays import small_matrices, triangular
+from ndgrad._src.arrays import device_kernels, small_matrices, triangular
 from ndgrad._src.arrays.host_fallback import wrap_for_host
+from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.ops.matrix import LinAlgError, adjoint, align, call_linalg, decompose_singular, hermitian, largest
 from ndgrad._src.ops.table import op
@@ -49,6 +50,9 @@ inv = op(
 
 def _stacks(np: Library, *matrices: Any) -> list[Any]:
     """Broadcast the leading dimensions of matrices, for functions that do not broadcast."""
+    first = matrices[0].shape[:-2]
+    if all(m.shape[:-2] == first for m in matrices):
+        return [*matrices]
     lead = numpy.broadcast_shapes(*(m.shape[:-2] for m in matrices))
     return [np.broadcast_to(m, lead + m.shape[-2:]) for m in matrices]
 
@@ -107,12 +111,12 @@ def _solve_triangular(np: Library, a: Payload, b: Payload, *, upper: bool, unitr
         return triangular.solve_triangular(a, b, upper=upper, unitriangular=unitriangular)
     dtype = np.result_type(a, b)
     wide = np.result_type(dtype, np.float32 if is_inexact(dtype) else np.float64)
-    a, b = (m.astype(wide) for m in _stacks(np, a, b))
+    a, b = (m if m.dtype == wide else m.astype(wide) for m in _stacks(np, a, b))
     if b.size:
         b = importlib.import_module("cupyx.scipy.linalg").solve_triangular(
             a, b, lower=not upper, unit_diagonal=unitriangular
         )
-    return b.astype(dtype, copy=False) if is_inexact(dtype) else b
+    return b.astype(dtype) if is_inexact(dtype) and b.dtype != dtype else b
 
 
 def _triangular_vjp(
@@ -371,6 +375,10 @@ def factor_as_far_as_possible(np: Library, x: Payload) -> tuple[Payload, Payload
 
 
 def _cholesky_vjp(g: Payload, out: Payload, ops: Vocabulary) -> Payload:
+    kernels = device_kernels.kernels() if ops.raw and is_on_device(out) else None
+    found = None if kernels is None else kernels.cholesky_gradient(out, g)
+    if found is not None:
+        return found
     upper = adjoint(out, ops)
     core = ops.scale_diagonal(ops.tril(ops.matmul(upper, g), diagonal=0), factor=0.5)
     half = ops.solve_triangular(upper, core, upper=True, unitriangular=False)

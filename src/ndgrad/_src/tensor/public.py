@@ -64,6 +64,8 @@ def public(function: F, home: str = "ndgrad", name: str | None = None, shown: Ca
                 else:
                     return function(*args, **kwargs)
         if may_be_overridden((*args, *kwargs.values())):
+            if is_bound(call, args):
+                return call(*args[1:], **kwargs)
             other = answer(call if shown is None else shown(), args, kwargs)
             if other is not UNASKED:
                 return other
@@ -109,6 +111,18 @@ def may_be_overridden(values: tuple[Any, ...]) -> bool:
     return bool(state.function_modes) or state.autocast is not None
 
 
+def is_bound(function: Any, args: tuple[Any, ...]) -> bool:
+    """True if a call comes from a class that keeps the function as an attribute: `class A: act = torch.tanh`.
+
+    torch's functions are compiled and do not become methods, so that `A().act(x)` passes `x` alone. Python passes
+    the object first to a function written in Python. Such an object has no meaning as an argument, unless its class
+    overrides functions.
+    """
+    if not args or hasattr(cls := type(args[0]), "__torch_function__"):
+        return False
+    return any(value is function for base in cls.__mro__ for value in vars(base).values())
+
+
 def _given_settings(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that differ from their defaults."""
     return {name: value for name, value in settings.items() if value is not op.settings.get(name)}
@@ -124,8 +138,15 @@ def _pointwise(op: Op, declaration: F, name: str, home: str = "ndgrad") -> F:
     run = require_one_dtype(dispatch) if op.one_dtype else dispatch
 
     def call_with_overrides(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        if may_be_overridden(args) and (other := answer(function, args, _given_settings(op, settings))) is not UNASKED:
-            return other
+        too_many = not op.variadic and len(args) > len(op.args)
+        if too_many or may_be_overridden(args):
+            if is_bound(function, args):
+                return function(*args[1:], **settings)
+            if too_many:
+                known = f"{len(op.args)} positional argument{'s' * (len(op.args) > 1)}"
+                raise TypeError(f"{name}() takes {known} but {len(args)} were given")
+            if (other := answer(function, args, _given_settings(op, settings))) is not UNASKED:
+                return other
         return run(op, args, settings)
 
     def call_out_with_overrides(op: Op, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
@@ -264,4 +285,3 @@ def publish_namespace(namespace: dict[str, Any]) -> None:
 def is_public(thing: Any) -> bool:
     """True if a thing is a public function of the package that can be overridden."""
     return getattr(thing, "asks", False) is True
-

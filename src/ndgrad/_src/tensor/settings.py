@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ndgrad._src.arrays import determinism
+from ndgrad._src.arrays.gpus import devices_or_none
 from ndgrad._src.foundations.devices import device as as_device
 from ndgrad._src.foundations.public_path import set_module
 
@@ -219,9 +220,7 @@ def get_device_module(device: Device = None) -> ModuleType:
     >>> ndgrad.get_device_module("cpu").__name__
     'ndgrad.cpu'
     """
-    from ndgrad import cuda  # rarely needed
-
-    kind = ("cuda" if cuda.is_available() else "cpu") if device is None else as_device(device).type
+    kind = ("cuda" if devices_or_none()[1] else "cpu") if device is None else as_device(device).type
     if kind not in ("cpu", "cuda"):
         raise RuntimeError(
             f"get_device_module: there is no module for devices of kind {kind!r}, only cpu and cuda. [nd-device]"

@@ -268,7 +268,8 @@ class FullyShardedDataParallel(Module):
             max_norm: largest norm of all gradients together.
             norm_type: order of the norm.
         """
-        return clip_grad_norm_(self.parameters(), max_norm, norm_type)
+        norm = clip_grad_norm_(self.parameters(), max_norm, norm_type)
+        return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
     @staticmethod
     @contextmanager

@@ -14,6 +14,7 @@ import numpy as np
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.versions import storage_of
 from ndgrad.distributed import transport
+from ndgrad.distributed.algorithms.join import Join, Joinable, JoinHook
 from ndgrad.distributed.groups import ProcessGroup, group_of
 from ndgrad.distributed.objects import _gather_all
 from ndgrad.optim.optimizer import Optimizer
@@ -22,7 +23,18 @@ if TYPE_CHECKING:
     from ndgrad._src.tensor.tensor_class import Tensor
 
 
-class ZeroRedundancyOptimizer(Optimizer):
+class _StepWithoutBatch(JoinHook):
+    """Collectives of a rank that has no more batches."""
+
+    def __init__(self, optimizer: ZeroRedundancyOptimizer) -> None:
+        self._optimizer = optimizer
+
+    def main_hook(self) -> None:
+        """Update this rank's parameters, and receive the others."""
+        self._optimizer.step()
+
+
+class ZeroRedundancyOptimizer(Optimizer, Joinable):
     """Divide the state of an optimizer (`optimizer_class`) among the ranks of a group. The gradients must be the same
     on all ranks, as after `DistributedDataParallel`.
 
@@ -111,6 +123,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         Args:
             closure: function that computes the loss again and returns it.
         """
+        Join.notify_join_context(self)
         loss = closure() if closure is not None else None
         if self.optim is not None:
             for number, own in zip(self._groups_of_optim, self.optim.param_groups, strict=True):
@@ -120,6 +133,25 @@ class ZeroRedundancyOptimizer(Optimizer):
             self.optim.step()
         self._exchange()
         return loss
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """Return the collectives of a rank that has no more batches, for `Join`. The data parallel module comes first
+        in the list of `Join`; the averages of the other ranks are then the gradients of this rank's step.
+
+        Args:
+            kwargs: settings of the other objects of the block.
+        """
+        return _StepWithoutBatch(self)
+
+    @property
+    def join_device(self) -> Any:
+        """Device of the first parameter."""
+        return self.param_groups[0]["params"][0].device
+
+    @property
+    def join_process_group(self) -> ProcessGroup:
+        """Ranks that divide the state."""
+        return self.group
 
     def _exchange(self) -> None:
         if self.group.size() == 1:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def total_norm(tensors: Sequence[Any], order: float) -> Tensor:
-    """Return the norm of all tensors, as if they were one vector; all ranks call it.
+    """Return the norm of all tensors, as if they were one vector; all ranks call it. The norm of DTensors is a
+    replicated DTensor.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor import Shard, distribute_tensor
@@ -30,7 +31,7 @@ def total_norm(tensors: Sequence[Any], order: float) -> Tensor:
     >>> ndgrad.distributed.init_process_group()
     >>> mesh = ndgrad.distributed.init_device_mesh("cpu", (1,))
     >>> total_norm([distribute_tensor(ndgrad.tensor([3.0]), mesh, [Shard(0)]), ndgrad.tensor([4.0])], 2.0)
-    tensor(5.)
+    DTensor(local_tensor=tensor(5.), device_mesh=DeviceMesh((1), 'cpu'), placements=(Replicate(),))
     >>> ndgrad.distributed.destroy_process_group()
     """
     by_groups: dict[Any, list[Any]] = {}
@@ -56,7 +57,9 @@ def total_norm(tensors: Sequence[Any], order: float) -> Tensor:
             transport.all_gather(group, parts, np.array([part])).wait()
             part = _combine_norms(parts, order)
         found.append(part)
-    return make_tensor(np.asarray(_combine_norms(np.array(found), order), dtype))
+    total = make_tensor(np.asarray(_combine_norms(np.array(found), order), dtype))
+    mesh = next((t.device_mesh for t in tensors if isinstance(t, DTensor)), None)
+    return total if mesh is None else DTensor.from_local(total, mesh, [REPLICATE] * mesh.ndim, run_check=False)
 
 
 def _combine_norms(norms: Any, order: float) -> float:

@@ -16,7 +16,7 @@ from ndgrad._src.arrays.native_kernels import class_loss_kernels
 from ndgrad._src.arrays.precision import is_half, is_inexact
 from ndgrad._src.core.detach_checks import as_number
 from ndgrad._src.core.generate import TENSOR_TYPES
-from ndgrad._src.core.variable import np_dtype, shape_of, wrap
+from ndgrad._src.core.variable import Variable, np_dtype, shape_of, wrap
 from ndgrad._src.ops import loss as loss_ops
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.storage import values_to_check
@@ -68,17 +68,20 @@ class _Targets:
         self.counted: Tensor | None = None
         numbers = values_to_check(target)
         wrong = loss_ops.wrong_class(name, self.classes, ignore_index)
-        plain = target.__class__ in TENSOR_TYPES and numbers is target._array
+        is_plain = target.__class__ in TENSOR_TYPES and not isinstance(target._array, Variable)
         if getattr(numbers, "later_targets", None) is not None:  # during tracing
             later = numbers.later_targets(self.classes, ignore_index, wrong)
         else:
-            later = targets_later(numbers, self.classes, ignore_index, wrong) if plain else None
+            later = targets_later(numbers, self.classes, ignore_index, wrong)
         self.is_on_device = later is not None
-        if later is not None:  # checking for ignored targets would have to wait
+        if later is not None and is_plain:  # checking for ignored targets would have to wait
             target, self.counted = (wrap(TENSOR_TYPES[target.__class__], array) for array in later)
-        elif _some_are_ignored(numbers, self.classes, ignore_index, wrong):
+        elif later is not None or _some_are_ignored(numbers, self.classes, ignore_index, wrong):
+            # Under transforms the numbers checked are those of all samples, so the mask is an op on the target itself.
             self.counted = target != ignore_index
             target = ops.where(self.counted, target, 0)
+            if later is not None:  # a number that the device has noted reads no memory outside of the scores
+                target = ops.clamp_max(ops.clamp_min(target, 0), self.classes - 1)
         self.target = target
         #: The weight of each sample's class, 0 for ignored ones; None if all are 1.
         self.weights: Tensor | None = None
@@ -175,6 +178,12 @@ def nll_loss(
     tensor(0.2877)
     """
     reduction = read_reduction(reduction, size_average, reduce)
+    if _is_one_kernel(input, target, weight):
+        _class_dim("nll_loss", input, target, weight)
+        loss: Tensor = loss_ops.class_loss.eager(
+            input, target, weight, ignore_index=ignore_index, reduction=reduction, form="log"
+        )[0]
+        return loss
     targets = _Targets("nll_loss", input, target, weight, ignore_index)
     return targets.reduce(-targets.apply_weights(targets.pick(input)), reduction)
 
@@ -541,7 +550,15 @@ def multi_margin_loss(
     rows = _as_batch("multi_margin_loss", input)
     if not target.shape:
         target = ops.reshape(target, shape=(1,))
-    targets = _Targets("multi_margin_loss", rows, target, weight, ignore_index=-1 - rows.shape[1])
+    ignored = -1 - rows.shape[1]
+    if len(input.shape) == 2 and isinstance(margin, (int, float)) and _is_one_kernel(rows, target, weight):
+        _class_dim("multi_margin_loss", rows, target, weight)
+        form = "margin" if p == 1 else "square margin"
+        found: Tensor = loss_ops.class_loss.eager(
+            rows, target, weight, ignore_index=ignored, label_smoothing=float(margin), reduction=reduction, form=form
+        )[0]
+        return found
+    targets = _Targets("multi_margin_loss", rows, target, weight, ignore_index=ignored)
     column = _unsqueeze(targets.target, 1)
     over = ops.relu(margin - ops.gather(rows, column, dim=1) + rows)
     over = over if p == 1 else over * over

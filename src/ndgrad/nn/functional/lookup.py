@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ndgrad._src.arrays.library import is_on_device
+from ndgrad._src.arrays.placement import CPU
 from ndgrad._src.core.detach_checks import as_number
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.inplace import write
@@ -165,7 +167,9 @@ def embedding_bag(
     padding_idx = _padding(name, padding_idx, weight)
     parts = _bag_numbers(name, input, offsets, include_last_offset)
     count, numbers = weight.shape[0], values_to_check(input)
-    if numbers is not None and numbers.size and (numbers.min() < 0 or numbers.max() >= count):
+    # On a device the read of the rows checks the indices, without waiting.
+    is_on_host = getattr(numbers, "place", CPU) is CPU and not is_on_device(numbers)
+    if numbers is not None and is_on_host and numbers.size and (numbers.min() < 0 or numbers.max() >= count):
         raise RuntimeError(
             f"{name}: Expected idx >= 0 && idx < num_embeddings, {count}, but the indices run from "
             f"{numbers.min()} to {numbers.max()}. [nd-target]"

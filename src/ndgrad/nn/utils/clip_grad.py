@@ -83,7 +83,8 @@ def clip_grads_with_norm_(
     tensor([0.6000, 0.8000])
     """
     with no_grad():
-        factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        norm = total_norm.full_tensor() if hasattr(total_norm, "full_tensor") else total_norm
+        factor = (float(max_norm) / (norm + 1e-6)).clamp(max=1.0)
         for grad in _grads(parameters):
             grad.mul_(factor.to(grad.device).to(grad.dtype) if not grad.is_complex() else factor)
 
@@ -143,9 +144,7 @@ def clip_grad_norm(
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
-def clip_grad_value_(
-    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
-) -> None:
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Clamp every element of the gradients, in place, to [-clip_value, clip_value].
 
     Args:

@@ -25,6 +25,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
+from ndgrad._src.compiler.capture.number_placeholders import NumberPlaceholder
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.pytree import tree_flatten
 
@@ -104,12 +105,15 @@ class CacheStandIn:
             return original(*args, **kwargs)
         name = getattr(original, "__qualname__", repr(original))
         for leaf in tree_flatten((args, kwargs))[0]:
+            reason = f"{name} caches its results, and an argument is a tensor or a number that changes"
+            if type(leaf) is NumberPlaceholder:
+                leaf.refuse(reason)  # a number from outside is taken by its value, which is part of the key
             if isinstance(leaf, Variable) or type(leaf).__module__.startswith("ndgrad._src.compiler."):
-                raise GraphBreak(f"{name} caches its results, and an argument is a tensor or a number that changes")
+                raise GraphBreak(reason)
         found = look_up(original, args, kwargs) if can_look_up() else _ABSENT
         if found is _ABSENT:
             broken = GraphBreak(f"{name} caches its results and has none for these arguments yet")
-            broken.is_passing = True
+            broken.is_passing = original.cache_info().maxsize != 0
             raise broken
         self._environment.reach_cached(f"the cached result of {name}", found, lambda: look_up(original, args, kwargs))
         self._tracer.deferred.append((functools.partial(original, *args, **kwargs), ()))

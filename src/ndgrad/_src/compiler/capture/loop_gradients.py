@@ -39,8 +39,9 @@ from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.tensor_replay import run_on_tensors
 from ndgrad._src.compiler.capture.tracer import Tracer
 from ndgrad._src.compiler.native.phases import phase
-from ndgrad._src.compiler.passes import roll_loops, simplify_program
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.passes.loop_parts import LoopParts
+from ndgrad._src.compiler.passes.loops import roll_loops
 from ndgrad._src.compiler.passes.reroll import LEAST_ROUNDS
 from ndgrad._src.compiler.program.compiler_ops import loop
 from ndgrad._src.compiler.program.program import Instruction, Program, Value

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from ndgrad._src.arrays import graph_recording, library
 from ndgrad._src.arrays.placement import CPU
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.traced_arrays import Memory, TracedArray, contiguous_strides
@@ -151,7 +152,7 @@ def settle(memory: Memory, most: int = MOST) -> None:
 
 
 def _check(made: Origin, memory: Memory, most: int) -> None:
-    strides = None if memory.place not in (None, CPU) else _strides_of(made, most)
+    strides = _strides_of(made, most, memory.place)
     if strides is None:
         _refuse()
     if any(n != 1 and a != b for n, a, b in zip(memory.value.shape, strides, made.strides, strict=True)):
@@ -160,16 +161,18 @@ def _check(made: Origin, memory: Memory, most: int) -> None:
         raise broken
 
 
-def _strides_of(made: Origin, most: int) -> tuple[int, ...] | None:
+def _strides_of(made: Origin, most: int, place: device | None) -> tuple[int, ...] | None:
     """Return the strides that an op gives a result in reality; None if they cannot be found."""
     op, settings = made.op, made.settings
     if sum(a.nbytes for a in made.arrays if isinstance(a, TracedArray)) > most:
         return None
-    arrays = [_stand_in(a) if isinstance(a, TracedArray) else a for a in made.arrays]
+    is_host = place in (None, CPU)
+    if not is_host and graph_recording.active is not None:  # the run would become a part of the graph
+        return None
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            out = run_forward(op, np, tuple(arrays), arrays, settings)
+            out = _run_on_host(op, made.arrays, settings) if is_host else _run_on_device(op, made.arrays, settings, place)
     except Exception:  # the stand-ins may have unsuitable values
         return None
     found = tuple([tuple(o.strides) for o in (out if op.outputs != 1 else (out,))])
@@ -180,12 +183,46 @@ def _strides_of(made: Origin, most: int) -> tuple[int, ...] | None:
     return found[made.number]
 
 
+def _run_on_host(op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+    """Return the result of an op for arrays in the layouts of traced ones."""
+    given = [_stand_in(a) if isinstance(a, TracedArray) else a for a in arrays]
+    return run_forward(op, np, tuple(given), given, settings)
+
+
+def _run_on_device(op: Any, arrays: Sequence[Any], settings: dict[str, Any], place: device | None) -> Any:
+    """Return the same by the functions and kernels of a device. Their results often have another order than NumPy's."""
+    found = library.device_library
+    with found.cuda.Device(getattr(place, "index", None) or 0):
+        given = [_stand_in_on_device(found, a) if isinstance(a, TracedArray) else a for a in arrays]
+        return run_forward(op, found, tuple(given), given, settings)
+
+
+def _stand_in_on_device(found: Any, array: TracedArray) -> Any:
+    """Return an array of a device's library for a traced one, with the values of `_stand_in`."""
+    below, above = _extent(array)
+    memory = found.zeros(above - below + array.itemsize, np.uint8)
+    made = found.ndarray(array.shape, array.dtype, memory.data + -below, array.strides)
+    if array.dtype.kind in "fcV":
+        made[...] = 0.1
+        if array.ndim > 1 and array.shape[-1] == array.shape[-2]:
+            at = found.arange(array.shape[-1])
+            made[..., at, at] = 1.0 + array.shape[-1]
+    return made
+
+
+def _extent(array: TracedArray) -> tuple[int, int]:
+    """Return the first and the last byte of an array's elements, from its first element on."""
+    steps = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True) if n]
+    return sum(s for s in steps if s < 0), sum(s for s in steps if s > 0)
+
+
 def _key(op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Hashable | None:
     known = settings_key(settings)
     lying = [
         (a.shape, a.strides, a.dtype) if isinstance(a, (TracedArray, np.ndarray)) else (a.__class__, a) for a in arrays
     ]
-    key = op, tuple(lying), known
+    places = {a.memory.place for a in arrays if isinstance(a, TracedArray)} - {None, CPU}
+    key = op, tuple(lying), known, *places
     try:
         hash(key)
     except TypeError:
@@ -197,8 +234,7 @@ def _stand_in(array: TracedArray) -> Any:
     """Return an array with the layout of a traced one. Matrices can be inverted and factorised, and indices are in
     range.
     """
-    steps = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True) if n]
-    below, above = sum(s for s in steps if s < 0), sum(s for s in steps if s > 0)
+    below, above = _extent(array)
     memory = np.zeros(above - below + array.itemsize, np.uint8)
     made: Any = np.ndarray(array.shape, array.dtype, memory, -below, array.strides)
     if array.dtype.kind in "fcV":

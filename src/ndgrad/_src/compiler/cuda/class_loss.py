@@ -1,8 +1,11 @@
-"""Cross entropy of class numbers on a device: one kernel forward and one backward, including class weights, ignored
-numbers, smoothed labels and the reduction.
+"""Losses of class numbers on a device: one kernel forward and one backward, including class weights, ignored numbers,
+smoothed labels and the reduction. Forms: cross entropy of scores, of logarithms of probabilities, and margins.
 
     loss = (1 - s) w[t] (logsumexp(x) - x[t]) + s / C sum(w (logsumexp(x) - x))        of a row of scores x, with target t
     mean = sum(loss) / sum(w[t])                                                        over the rows that count
+
+The other forms are -w[t] x[t], and w[t] / C sum(max(0, margin - x[t] + x)^p) over the other classes, whose mean counts
+rows.
 
 A warp processes a row, or a block does if rows are long. A block adds the results of its rows, and the last block to
 end adds those of the blocks, in order. A result is therefore the same in every run. The kernel notes a target that is
@@ -20,13 +23,14 @@ import numpy as np
 
 from ndgrad._src.arrays import graph_recording, library
 from ndgrad._src.compiler.cuda import launch
-from ndgrad._src.compiler.cuda.fused_form import HEAD
+from ndgrad._src.compiler.cuda.fused_head import HEAD
 from ndgrad._src.compiler.cuda.index_faults import INTEGERS, NOTE, notes
 from ndgrad._src.compiler.cuda.values import COMPUTED, STORED
 
 _THREADS = 256
 #: Maximum length of a row for a warp, and maximum number of blocks, which does not depend on the device.
 _SHORT, _MOST_BLOCKS = 1024, 1024
+_FORMS = {"softmax": 0, "log": 1, "margin": 2, "square margin": 3}
 _REDUCTIONS = {"none": 0, "sum": 1, "mean": 2}
 
 _SOURCE = """
@@ -55,16 +59,29 @@ extern "C" __global__ void __launch_bounds__(256) forward(const Arguments a) {
         T loss = 0, share = 0;
         if (counts) {
             const S* const x = a.x + row * a.length;
+            share = inside ? WEIGHT(there) : T(0);
+#if FORM == 1
+            loss = inside ? share * -wide(x[there]) : T(nan(""));
+#elif FORM >= 2
+            const T own = inside ? T(a.smoothing) - wide(x[there]) : T(nan(""));
+            T over = 0;
+            EACH(i) {
+                const T v = own + wide(x[i]);
+                if (i != there) over += v < 0 ? T(0) : FORM == 3 ? v * v : v;
+            }
+            loss = share * all_sum(over) / T(a.length);
+            share = 1;
+#else
             T top, total;
             normalizer(x, a.length, top, total);
             const T log_total = log(total) + top;
-            share = inside ? WEIGHT(there) : T(0);
             loss = inside ? share * (log_total - wide(x[there])) : T(nan(""));
             if (a.smoothing) {
                 T spread = 0;
                 EACH(i) spread += WEIGHT(i) * (log_total - wide(x[i]));
                 loss = T(1 - a.smoothing) * loss + T(a.smoothing / a.length) * all_sum(spread);
             }
+#endif
         }
         if (!first) continue;
         if (counts && !inside) leave(a.note, there);
@@ -104,6 +121,24 @@ extern "C" __global__ void __launch_bounds__(256) backward(const Arguments a) {
         EACH(i) put(a.out[at + i], T(0));
         return;
     }
+    const bool inside = there >= 0 && there < a.length;
+    const T g = a.reduction == 0 ? wide(a.g[row]) : a.reduction == 2 ? wide(a.g[0]) / *a.total : wide(a.g[0]);
+#if FORM == 1
+    const T one = inside ? -g * WEIGHT(there) : T(0);
+    EACH(i) put(a.out[at + i], i == there ? one : T(0));
+#elif FORM >= 2
+    const T scale = inside ? g * WEIGHT(there) / T(a.length) : T(0);
+    const T own = inside ? T(a.smoothing) - wide(a.x[at + there]) : T(0);
+    T sum = 0;
+    EACH(i) {
+        const T v = own + wide(a.x[at + i]);
+        const T slope = i == there ? T(0) : v > 0 ? (FORM == 3 ? 2 * v * scale : scale) : v != v ? v : T(0);
+        sum += slope;
+        if (i != there) put(a.out[at + i], slope);
+    }
+    sum = all_sum(sum);
+    if (inside && threadIdx.x % GROUP == 0) put(a.out[at + there], -sum);
+#else
     T top, total, every = T(a.length);
     normalizer(a.x + at, a.length, top, total);
     if (a.smoothing && a.weight) {
@@ -111,10 +146,10 @@ extern "C" __global__ void __launch_bounds__(256) backward(const Arguments a) {
         EACH(i) every += wide(a.weight[i]);
         every = all_sum(every);
     }
-    const T g = a.reduction == 0 ? wide(a.g[row]) : a.reduction == 2 ? wide(a.g[0]) / *a.total : wide(a.g[0]);
-    const T one = there >= 0 && there < a.length ? g * WEIGHT(there) * T(1 - a.smoothing) : T(0);
+    const T one = inside ? g * WEIGHT(there) * T(1 - a.smoothing) : T(0);
     const T each = g * T(a.smoothing / a.length), scale = (one + each * every) / total;
     EACH(i) put(a.out[at + i], exp(wide(a.x[at + i]) - top) * scale - (i == there ? one : T(0)) - each * WEIGHT(i));
+#endif
 }
 """
 _LAYOUT = "4q8q3qd"
@@ -133,15 +168,15 @@ def class_loss_for(x: Any, target: Any, weight: Any) -> Any:
     return sys.modules[__name__]
 
 
-def source(char: str, index: str, group: int) -> str:
-    """Return the text of both kernels for dtypes of scores and targets, and the number of threads per row."""
+def source(char: str, index: str, group: int, form: str = "softmax") -> str:
+    """Return the text of both kernels for dtypes of scores and targets, the number of threads per row, and a form."""
     types = f"typedef {COMPUTED[char]} T; typedef {STORED[char]} S; typedef {INTEGERS[index]} I; enum {{ GROUP = {group} }};"
-    return HEAD + types + NOTE + _SOURCE
+    return f"{HEAD}{types}{NOTE}\n#define FORM {_FORMS[form]}\n{_SOURCE}"
 
 
 @functools.lru_cache(maxsize=64)
-def _kernel(name: str, char: str, index: str, group: int, device: int) -> launch.Kernel:
-    return launch.Kernel(source(char, index, group), _LAYOUT, name=name)
+def _kernel(name: str, char: str, index: str, group: int, form: str, device: int) -> launch.Kernel:
+    return launch.Kernel(source(char, index, group, form), _LAYOUT, name=name)
 
 
 @functools.lru_cache(maxsize=64)
@@ -157,10 +192,11 @@ def _group(length: int) -> int:
 
 
 def class_loss(
-    x: Any, target: Any, weight: Any, ignored: int, smoothing: float, reduction: str, error: Callable[[int], Exception]
-) -> tuple[Any, Any]:
+    x: Any, target: Any, weight: Any, ignored: int, smoothing: float, reduction: str, error: Callable[[int], Exception],
+    form: str = "softmax",
+) -> tuple[Any, Any]:  # fmt: skip
     """Return the loss, and the sum of the weights of the rows that count; `error` makes the exception for a target that
-    is no class.
+    is no class. For margins, `smoothing` is the margin.
     """
     (rows, length), computed = x.shape, launch.summed_in(x.dtype)
     group, device = _group(length), x.data.device_id
@@ -172,19 +208,20 @@ def class_loss(
     else:  # a graph may run concurrently with others recorded on the same stream
         ended = library.device_library.zeros(1, np.uint32)
     places = [0 if a is None else a.data.ptr for a in (x, target, weight, None, out, total, parts, ended)]
-    kernel = _kernel("forward", x.dtype.char, target.dtype.char, group, device)
+    kernel = _kernel("forward", x.dtype.char, target.dtype.char, group, form, device)
     kernel(blocks, _THREADS, rows, length, ignored, _REDUCTIONS[reduction], *places, *notes(device).words(error), smoothing)
     return out, total
 
 
 def class_loss_gradient(
-    g: Any, x: Any, target: Any, weight: Any, total: Any, ignored: int, smoothing: float, reduction: str
-) -> Any:
+    g: Any, x: Any, target: Any, weight: Any, total: Any, ignored: int, smoothing: float, reduction: str,
+    form: str = "softmax",
+) -> Any:  # fmt: skip
     """Return the gradient in x."""
     (rows, length), group = x.shape, _group(x.shape[1])
     out = launch.new(x.shape, x.dtype)
     places = [0 if a is None else a.data.ptr for a in (x, target, weight, g, out, total, None, None)]
-    kernel = _kernel("backward", x.dtype.char, target.dtype.char, group, x.data.device_id)
+    kernel = _kernel("backward", x.dtype.char, target.dtype.char, group, form, x.data.device_id)
     blocks = -(-rows * group // _THREADS)
     kernel(blocks, _THREADS, rows, length, ignored, _REDUCTIONS[reduction], *places, 0, 0, 0, smoothing)
     return out

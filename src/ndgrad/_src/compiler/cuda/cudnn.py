@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays import determinism as repeatable
-from ndgrad._src.arrays import library
+from ndgrad._src.arrays import gpu_switches, library
 from ndgrad._src.arrays.correlation import Axis
 from ndgrad._src.compiler.cuda import cudnn_backend, launch
 from ndgrad._src.compiler.cuda.copies import in_order
@@ -40,15 +40,8 @@ def front_end() -> Any:
     return cudnn
 
 
-@functools.lru_cache(maxsize=1)
-def _switches() -> Any:
-    from ndgrad.backends import cudnn  # avoids importing the public package early
-
-    return cudnn._switches
-
-
 def _is_wanted() -> bool:
-    return bool(_switches().enabled) and front_end() is not None
+    return bool(gpu_switches.cudnn.enabled) and front_end() is not None
 
 
 # ----- plans ----------------------------------------------------------------------------------------------------------
@@ -183,7 +176,7 @@ def convolution_switches() -> tuple[bool, bool, bool]:
 
     They are: cuDNN may be used, single precision may be rounded for tensor cores, each run must have the same result.
     """
-    switches = _switches()
+    switches = gpu_switches.cudnn
     return switches.enabled, switches.allow_tf32, repeatable.demand != "no"
 
 

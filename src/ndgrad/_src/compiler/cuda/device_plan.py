@@ -11,7 +11,8 @@ from ndgrad._src.compiler.cuda import launch
 from ndgrad._src.compiler.cuda.device_split import Parting, split_by_device
 from ndgrad._src.compiler.cuda.device_steps import Notes, Step, make_steps
 from ndgrad._src.compiler.cuda.expand import expand_program
-from ndgrad._src.compiler.cuda.fused_form import HEAD, Affine
+from ndgrad._src.compiler.cuda.fused_form import Affine
+from ndgrad._src.compiler.cuda.fused_head import HEAD
 from ndgrad._src.compiler.cuda.fusion import DEVICE
 from ndgrad._src.compiler.lower.capabilities import Abilities
 from ndgrad._src.compiler.lower.grouping import group_instructions

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays import library
-from ndgrad._src.arrays.device_kernels import KernelError
 from ndgrad._src.compiler.cuda import (
     columns,
     copies,
@@ -24,11 +23,14 @@ from ndgrad._src.compiler.cuda import (
     cudnn,
     cudnn_backend,
     extrema,
+    fourier,
     full_reductions,
     indexed,
     launch,
+    moves,
     products,
     scans,
+    small_matrices,
     sorting,
 )
 from ndgrad._src.compiler.cuda.attention import attention_for
@@ -47,23 +49,25 @@ from ndgrad._src.compiler.cuda.elementwise import (
     walked,
 )  # fmt: skip
 from ndgrad._src.compiler.cuda.in_place import formula_in_place, formula_memory, has_formula, later_numbers, rouse
-from ndgrad._src.compiler.cuda.index_faults import check, notes, refuse_later, rows, targets
+from ndgrad._src.compiler.cuda.index_faults import check, notes, refuse_later, rows, targets, wrap_index
 from ndgrad._src.compiler.cuda.launchers import ARRAY, NUMBER, starter
 from ndgrad._src.compiler.cuda.products import summed_product
 from ndgrad._src.compiler.cuda.random_draws import draw
 from ndgrad._src.compiler.cuda.recurrent import recurrent_for
 from ndgrad._src.compiler.cuda.rows import rows_for
+from ndgrad._src.compiler.cuda.small_matrices import cholesky_gradient
 from ndgrad._src.compiler.cuda.values import COMPUTED
 from ndgrad._src.compiler.cuda.windows import windows_for
 from ndgrad._src.foundations.bounded_tables import make_room
+from ndgrad._src.foundations.kernel_error import KernelError
 from ndgrad._src.ops.formulas import Formula, Signature
 
 __all__ = [
-    "add_along", "attention_for", "cast", "check", "class_loss_for", "copy_into", "copy_of", "device_kernels", "draw", "formula_in_place",
+    "add_along", "attention_for", "cast", "check", "cholesky_gradient", "class_loss_for", "copy_into", "copy_of", "device_kernels", "draw", "formula_in_place",
     "formula_memory", "forward_of",
     "has_formula", "in_order", "indexed", "later_numbers", "make_filled", "notes", "planned", "prepare_stream", "recurrent_for", "refuse_later", "rouse", "rows", "rows_for",
     "scalar_one", "sum_over",
-    "summed_product", "targets",
+    "summed_product", "targets", "wrap_index",
     "windows_for",
 ]  # fmt: skip
 
@@ -102,7 +106,7 @@ _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "logcumsumexp": scans.logcumsumexp, "cummax": scans.cummax, "cummin": scans.cummin,
     "sort": sorting.sort, "argsort": sorting.argsort, "topk": sorting.topk, "kthvalue": sorting.kthvalue,
     "median": sorting.median, "nanmedian": sorting.nanmedian, "median_all": sorting.median_all,
-    "nanmedian_all": sorting.nanmedian_all, **extrema.OPS,
+    "nanmedian_all": sorting.nanmedian_all, **extrema.OPS, **fourier.OPS, **small_matrices.OPS, **moves.OPS,
     "cat": copies.cat, "stack": copies.stack, "flip": copies.flip, "rot90": copies.rot90, "roll": copies.roll,
     "repeat": copies.repeat, "repeat_interleave": copies.repeat_interleave,
     "slice_backward": copies.slice_backward, "select_backward": copies.select_backward,
@@ -190,7 +194,7 @@ class Elementwise:
             return None, []
         symbols = [0.0 if kind == NUMBER else formula.input() for kind in kinds]
         signature = formula.signature([formula.apply(op, *symbols, **settings)])
-        if not can_be_written(signature, "f"):
+        if not can_be_written(signature, "f") and not can_be_written(signature, "F"):
             return None, []
         plan, every = Plan(signature), "".join(kinds) + NUMBER * len(floats)
         start: Any = plan.starter(every)
@@ -271,10 +275,10 @@ class Plan:
         key.append(alignment % BYTES == 0)
         found = self._kernels.get(tuple(key))
         if found is None:
-            dtype = _common(key[1:-1])
+            dtype = _common(self.signature, key[1:-1])
             if dtype is None:
                 return None
-            width = BYTES // _numpy_dtype(dtype).itemsize if key[-1] else 1
+            width = BYTES // _numpy_dtype(dtype).itemsize if key[-1] and dtype in COMPUTED else 1
             found = self._make_kernel(tuple(key), dtype, key[1:-1], 0, width)
             if found[0] is not None and len(found[1]) == 1:
                 self._alike[tuple(key)] = (
@@ -306,7 +310,7 @@ class Plan:
         words that describe the operands' layouts; None if there is none.
         """
         chars = [a.dtype.char for a in arrays]
-        dtype = _common(chars)
+        dtype = _common(self.signature, chars)
         if dtype is None:
             return None
         try:
@@ -348,18 +352,24 @@ class Plan:
 
 def planned(signature: Signature) -> Callable[..., Any] | None:
     """Return the function that runs a formula of one result on its arrays and numbers; None if it cannot be written."""
-    if not can_be_written(signature, "f"):
+    if not can_be_written(signature, "f") and not can_be_written(signature, "F"):
         return None
-    arrays = sum(not node.op for node in signature.nodes)
-    return Plan(signature).starter(ARRAY * arrays + NUMBER * signature.numbers)
+    return Plan(signature).starter(ARRAY * len(signature.inputs) + NUMBER * signature.numbers)
 
 
-def _common(chars: Sequence[str]) -> str | None:
-    """Return the only floating dtype among operands; None if there are several, or others than booleans in addition."""
+def _common(signature: Signature, chars: Sequence[str]) -> str | None:
+    """Return the only floating or complex dtype among operands, for which the formula can be written; None if there are
+    several, or others than booleans in addition.
+    """
     found = {*chars} - {"?"}
     if not found:
         return "f"  # a formula of truths has truths as its results, or no kernel
-    return found.pop() if len(found) == 1 and found <= COMPUTED.keys() else None
+    if len(found) != 1:
+        return None
+    dtype = found.pop()
+    if dtype in COMPUTED:
+        return dtype if can_be_written(signature, "f") else None
+    return dtype if "?" not in chars and can_be_written(signature, dtype) else None
 
 
 def _numpy_dtype(char: str) -> np.dtype[Any]:

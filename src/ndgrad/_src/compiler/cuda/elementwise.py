@@ -13,9 +13,11 @@ import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED, CudaWriter, has_formula, write
+from ndgrad._src.compiler.cuda import complex_elementwise
+from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED, CudaWriter, has_formula
+from ndgrad._src.compiler.kernels.formula_values import write_formula
 from ndgrad._src.compiler.kernels.maths.values import Mask, Real
-from ndgrad._src.ops.formulas import NODE, Signature
+from ndgrad._src.ops.formulas import Signature
 
 #: Threads of a block.
 THREADS = 256
@@ -44,6 +46,8 @@ class Kind(NamedTuple):
 
 def can_be_written(signature: Signature, dtype: str) -> bool:
     """True if there is CUDA code for all of a formula."""
+    if dtype in complex_elementwise.PARTS:
+        return complex_elementwise.can_be_written(signature)
     return dtype in COMPUTED and all(
         has_formula(node.op, **dict(node.settings)) for node in signature.nodes if node.op
     )
@@ -51,17 +55,25 @@ def can_be_written(signature: Signature, dtype: str) -> bool:
 
 def result_dtypes(signature: Signature, dtype: str) -> list[str]:
     """Return the dtypes of a formula's results."""
+    if dtype in complex_elementwise.PARTS:
+        return complex_elementwise.result_dtypes(signature, dtype)
     w = CudaWriter(COMPUTED[dtype])
-    inputs = [Real(w, "x") for node in signature.nodes if not node.op]
-    outputs = _write_formula(w, signature, inputs, [f"p{i}" for i in range(signature.numbers)])
+    inputs = [Real(w, "x") for _ in signature.inputs]
+    outputs = write_formula(w, signature, inputs, [f"p{i}" for i in range(signature.numbers)])
     return ["?" if isinstance(out, Mask) else dtype for out in outputs]
 
 
 def source(kind: Kind) -> str:
     """Return the text of a kernel."""
-    signature, computed = kind.signature, COMPUTED[kind.dtype]
-    outputs = [STORED[dtype] for dtype in result_dtypes(signature, kind.dtype)]
-    inputs = [STORED[dtype] for dtype in kind.inputs]
+    signature = kind.signature
+    if kind.dtype in complex_elementwise.PARTS:
+        computed, prelude = complex_elementwise.PARTS[kind.dtype][1], complex_elementwise.PRELUDE
+        results = complex_elementwise.result_dtypes(signature, kind.dtype)
+        inputs, outputs = complex_elementwise.element_types(kind.dtype, len(kind.inputs), results)
+    else:
+        computed, prelude = COMPUTED[kind.dtype], PRELUDE
+        outputs = [STORED[dtype] for dtype in result_dtypes(signature, kind.dtype)]
+        inputs = [STORED[dtype] for dtype in kind.inputs]
     fields = ["long long n;"]
     fields += [f"{type}* o{i};" for i, type in enumerate(outputs)]
     fields += [f"const {type}* x{i};" for i, type in enumerate(inputs)]
@@ -69,10 +81,13 @@ def source(kind: Kind) -> str:
     if kind.dims:
         fields += [f"unsigned int sizes[{kind.dims}];", f"int strides[{len(inputs)}][{kind.dims}];"]
     head = [f"const {computed} p{i} = a.p{i};" for i in range(signature.numbers)]
-    body = _by_index(kind, outputs) if kind.dims else _in_order(kind, inputs, outputs)
+    if kind.dims:
+        body = _by_index(kind)
+    else:
+        body = _one_each(kind) if kind.dtype in complex_elementwise.PARTS else _in_order(kind, inputs, outputs)
     return "\n".join(
         [
-            PRELUDE,
+            prelude,
             "struct Arguments {",
             *[f"    {field}" for field in fields],
             "};",
@@ -116,21 +131,35 @@ def _in_order(kind: Kind, inputs: Sequence[str], outputs: Sequence[str]) -> list
     ]
 
 
-def _by_index(kind: Kind, outputs: Sequence[str]) -> list[str]:
+def _by_index(kind: Kind) -> list[str]:
     """Write the form that finds the position of an element in each operand from its index. Results are contiguous."""
     arrays = range(len(kind.inputs))
-    lines, names = formula_lines(kind.signature, kind.dtype, kind.inputs)
     walk = ["unsigned int rest = (unsigned int)i, at;", *[f"long long t{i} = 0;" for i in arrays]]
     for d in reversed(range(kind.dims)):
         walk += [f"at = rest % a.sizes[{d}]; rest /= a.sizes[{d}];"] if d else ["at = rest;"]
         walk += [f"t{i} += (long long)at * a.strides[{i}][{d}];" for i in arrays]
+    return _one_element(kind, walk, [f"t{i}" for i in arrays])
+
+
+def _one_each(kind: Kind) -> list[str]:
+    """Write the form in which a thread computes one element, at the same position in every operand."""
+    return _one_element(kind, [], ["i"] * len(kind.inputs))
+
+
+def _one_element(kind: Kind, walk: list[str], places: list[str]) -> list[str]:
+    is_complex = kind.dtype in complex_elementwise.PARTS
+    if is_complex:
+        lines, names = complex_elementwise.formula_lines(kind.signature, kind.dtype, len(kind.inputs))
+    else:
+        lines, names = formula_lines(kind.signature, kind.dtype, kind.inputs)
+    read, write = ("{}", "{} = {};") if is_complex else ("wide({})", "put({}, {});")
     return [
         f"const long long i = (long long)blockIdx.x * {THREADS} + threadIdx.x;",
         "if (i >= a.n) return;",
         *walk,
-        *[f"const auto e{i} = wide(a.x{i}[t{i}]);" for i in arrays],
+        *[f"const auto e{i} = {read.format(f'a.x{i}[{place}]')};" for i, place in enumerate(places)],
         *lines,
-        *[f"put(a.o{i}[i], {name});" for i, name in enumerate(names)],
+        *[write.format(f"a.o{i}[i]", name) for i, name in enumerate(names)],
     ]
 
 
@@ -140,21 +169,8 @@ def formula_lines(signature: Signature, dtype: str, inputs: Sequence[str]) -> tu
     """
     w = CudaWriter(COMPUTED[dtype])
     values: list[Any] = [(Mask if char == "?" else Real)(w, f"e{i}") for i, char in enumerate(inputs)]
-    outputs = _write_formula(w, signature, values, [f"p{i}" for i in range(signature.numbers)])
+    outputs = write_formula(w, signature, values, [f"p{i}" for i in range(signature.numbers)])
     return w.lines, [str(out) for out in outputs]
-
-
-def _write_formula(w: CudaWriter, signature: Signature, inputs: Sequence[Any], numbers: Sequence[str]) -> list[Real | Mask]:
-    """Write a formula, and return its outputs."""
-    waiting, values = iter(inputs), []
-    for node in signature.nodes:
-        if not node.op:
-            values.append(next(waiting))
-            continue
-        operands = [values[number] if kind == NODE else w.real(numbers[number]) for kind, number in node.operands]
-        settings = {name: w.real(numbers[number]) for name, number in node.numbers}
-        values.append(write(w, node.op, *operands, **dict(node.settings), **settings))
-    return [values[number] for number in signature.outputs]
 
 
 def walked(shape: tuple[int, ...], arrays: Sequence[Any]) -> tuple[list[int], list[list[int]]]:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.compiler.cuda.values import COMPUTED, STORED, CudaWriter, has_formula, write
+from ndgrad._src.compiler.cuda.values import COMPUTED, STORED, CudaWriter, has_formula
 from ndgrad._src.compiler.kernels.maths.values import Mask, Real
-from ndgrad._src.compiler.kernels.operations import conditions_of, operation_of
+from ndgrad._src.compiler.kernels.operations import compute, conditions_of
+from ndgrad._src.compiler.lower import pointwise
 from ndgrad._src.compiler.lower.capabilities import Abilities
-from ndgrad._src.compiler.lower.pointwise import holds_numbers
-from ndgrad._src.compiler.program.program import Instruction, Value
+from ndgrad._src.compiler.program.program import Instruction
 
 if TYPE_CHECKING:
     from ndgrad._src.compiler.lower.steps import Kernel
@@ -72,55 +72,21 @@ def is_type(dtype: np.dtype[Any]) -> bool:
 
 def is_pointwise(instruction: Instruction) -> bool:
     """True if an instruction computes each element of its result from elements of its arguments, by a known op."""
-    if len(instruction.results) != 1 or not is_type(instruction.result.dtype):
-        return False
-    for a in instruction.arguments:
-        if not (is_type(a.dtype) if a.__class__ is Value else isinstance(a, (bool, int, float, np.generic))):
-            return False
+    return pointwise.can_write(instruction, is_type, _has_code)
+
+
+def _has_code(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
     op, name = instruction.op, instruction.op.name
-    if op.movement == "copy":
-        return True
-    dtype = computing_dtype(instruction)
-    if dtype is None or not is_type(dtype) or operation_of(name) is None or not holds_numbers(instruction, dtype):
-        return False
     if op.returns_bool != (instruction.result.dtype.char == "?") and dtype.char != "?":
         return False
     if dtype.char in COMPUTED:
-        return has_formula(name, **instruction.settings) and _converts_first(instruction, dtype)
+        return has_formula(name, **instruction.settings) and pointwise.converts_first(instruction, dtype)
     return name in _OPERATORS and not instruction.settings
-
-
-def computing_dtype(instruction: Instruction) -> np.dtype[Any] | None:
-    """Return the dtype in which an instruction computes: that of its result, or the common one of a comparison's
-    arguments.
-    """
-    if not instruction.op.returns_bool:
-        return instruction.result.dtype
-    try:
-        return np.result_type(*[a.dtype if a.__class__ is Value else a for a in instruction.arguments])
-    except TypeError:
-        return None
-
-
-def _converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
-    """True if all arguments have the dtype of the computation, or the op is a ufunc, which converts them."""
-    if not hasattr(instruction.op.forward, "__code__"):
-        return True
-    conditions = conditions_of(instruction.op.name)
-    return all(
-        a.__class__ is not Value or i in conditions or a.dtype == dtype for i, a in enumerate(instruction.arguments)
-    )
 
 
 def is_reduction(instruction: Instruction) -> bool:
     """True if an instruction reduces dimensions of its argument by a known op."""
-    op, values = instruction.op, list(instruction.values())
-    if op.reduces not in REDUCTIONS or len(values) != 1 or not values[0].size:
-        return False
-    dtype = instruction.result.dtype
-    if not is_type(values[0].dtype) or not is_type(dtype) or op.returns_bool != (dtype.char == "?"):
-        return False
-    return op.name.endswith("_all") or instruction.settings.get("dim") not in (None, ())
+    return pointwise.is_reduction(instruction, is_type, REDUCTIONS)
 
 
 def _may_keep(row: int, scratch: int, count: int) -> bool:
@@ -186,7 +152,7 @@ class Lines(CudaWriter):
             if not isinstance(a, tuple):
                 return self.set(literal(a, dtype), computing_type(dtype))
             return self.cast(a[1], a[0], dtype, rounds=True)
-        computing = computing_dtype(instruction)
+        computing = pointwise.computing_dtype(instruction)
         assert computing is not None
         if computing.char in COMPUTED:
             return self._formula(instruction, computing, arguments)
@@ -213,7 +179,7 @@ class Lines(CudaWriter):
                 values.append(Mask(self, self.cast(a[1], a[0], np.dtype(bool))))
             else:
                 values.append(Real(self, self.cast(a[1], a[0], computing)))
-        return str(write(self, instruction.op.name, *values, **instruction.settings))
+        return str(compute(self, instruction.op.name, values, instruction.settings))
 
 
 def literal(number: Any, dtype: np.dtype[Any]) -> str:

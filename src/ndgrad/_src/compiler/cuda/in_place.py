@@ -127,7 +127,7 @@ def source(signature: Signature, char: str, from_memory: bool = False) -> str:
 
     Results may overwrite operands: a thread has read its elements when it writes them.
     """
-    inputs = sum(not node.op for node in signature.nodes)
+    inputs = len(signature.inputs)
     outputs, width = len(signature.outputs), BYTES * 8 // {"d": 64, "f": 32}.get(char, 16)
     lines, names = formula_lines(signature, char, (char,) * inputs)
     arrays, results = range(inputs), range(outputs)

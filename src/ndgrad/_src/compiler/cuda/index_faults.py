@@ -62,6 +62,17 @@ extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
 }
 """
 
+_WRAP = """
+struct Arguments { long long n; const I* index; long long low; long long high; Note note; long long* wrapped; };
+extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
+    const long long i = (long long)blockIdx.x * 256 + threadIdx.x;
+    if (i >= a.n) return;
+    const long long at = a.index[i];
+    if (at < a.low || at >= a.high) leave(a.note, at);
+    a.wrapped[i] = at < 0 ? at + a.high : at;
+}
+"""
+
 _FALSE = """
 struct Arguments { long long n; const I* index; long long low; long long high; Note note; };
 extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
@@ -81,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
     a.out[i] = a.table[at * a.length + i % a.length];
 }
 """
-_SOURCES = {"check": (_CHECK, ""), "false": (_FALSE, ""), "targets": (_TARGETS, "3q"), "rows": (_ROWS, "3q")}
+_SOURCES = {"check": (_CHECK, ""), "false": (_FALSE, ""), "targets": (_TARGETS, "3q"), "wrap": (_WRAP, "q"), "rows": (_ROWS, "3q")}
 _WIDTHS = {16: "uint4", 8: "unsigned long long", 4: "unsigned int", 2: "unsigned short", 1: "unsigned char"}
 
 
@@ -182,6 +193,16 @@ def targets(index: Any, classes: int, ignored: int, error: Callable[[int], Excep
     words = count, index.data.ptr, 0, classes, *notes(device).words(error), ignored, safe.data.ptr, counted.data.ptr
     _kernel("targets", index.dtype.char, device)(-(-count // THREADS), THREADS, *words)
     return safe, counted
+
+
+def wrap_index(index: Any, size: int, error: Callable[[int], Exception]) -> Any:
+    """Return indices in [-size, size) as indices from the start; None if the device cannot check them."""
+    if not takes(index):
+        return None
+    out, device, count = launch.new(index.shape, np.dtype(np.int64)), index.data.device_id, index.size
+    words = count, index.data.ptr, -size, size, *notes(device).words(error), out.data.ptr
+    _kernel("wrap", index.dtype.char, device)(-(-count // THREADS), THREADS, *words)
+    return out
 
 
 def rows(table: Any, index: Any, error: Callable[[int], Exception]) -> Any:

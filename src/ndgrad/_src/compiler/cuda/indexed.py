@@ -46,6 +46,7 @@ _ACTIONS = {
     "read": "a.part[there] = inside ? a.whole[at] : Some{};",
     "write": "if (inside) a.whole[at] = a.part[there];",
     "fill": "if (inside) a.whole[at] = *(const Some*)&a.bits;",
+    "read kept": "a.part[there] = inside && a.last[at] == (unsigned int)i + 1 ? a.whole[at] : Some{};",
     "claim": "if (inside) atomicMax(a.last + at, (unsigned int)i + 1);",
     "write last": "if (inside && a.last[at] == (unsigned int)i + 1) a.whole[at] = a.part[there];",
     "lost": "a.part[there] = !inside || a.last[at] != (unsigned int)i + 1;",
@@ -197,6 +198,8 @@ def run(
 ) -> None:  # fmt: skip
     """Move elements: "read", "write", "fill" with a number, or combine them by the ufunc of that name.
 
+    "read kept" reads zero for an element whose position occurs again later.
+
     `errors` makes the exception for each index out of bounds; None if they have been checked. `distinct`: no position
     occurs twice.
     """
@@ -210,6 +213,8 @@ def run(
     if how == "read" or (how == "write" and distinct):
         width, *laid_out = move.widen((given, to), item)
         call.start(how, _OPAQUE[width * item], given, to, laid_out=tuple(laid_out))
+    elif how == "read kept":
+        call.start(how, _OPAQUE[item], given, to, call.claim(whole.size, _OPAQUE[item]))
     elif how == "write":
         call.start("write last", _OPAQUE[item], given, to, call.claim(whole.size, _OPAQUE[item]))
     else:
@@ -266,7 +271,7 @@ def _takes(how: str, whole: Any, part: Any, indices: Sequence[Any]) -> bool:
             return False
     elif whole.dtype.itemsize not in _OPAQUE or (how == "fill" and whole.dtype.itemsize > 8):
         return False
-    if how == "write" and not whole._c_contiguous:
+    if how in ("write", "read kept") and not whole._c_contiguous:
         return False
     return how == "fill" or (part.__class__ is kind and part.dtype == whole.dtype)
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays import device_kernels, library
-from ndgrad._src.arrays.device_kernels import KernelError
 from ndgrad._src.compiler.native import cache
+from ndgrad._src.foundations.kernel_error import KernelError
 
 #: Offset of the contents of a bytes object.
 _CONTENTS = bytes.__basicsize__ - 1

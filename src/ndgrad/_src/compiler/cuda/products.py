@@ -7,13 +7,13 @@ strides and dtypes. They are determined once for each kind, with cuBLASLt's algo
 
 from __future__ import annotations
 
-import functools
 import threading
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ndgrad._src.arrays import gpu_switches
 from ndgrad._src.compiler.cuda import cublas_lt, launch
 from ndgrad._src.compiler.cuda.columns import add_along
 from ndgrad._src.compiler.cuda.copies import in_order
@@ -68,7 +68,7 @@ def product(a: Any, b: Any, bias: Any = None, b_transposed: bool = False, a_tran
     """
     a_at, b_at = a.data, b.data
     device, char = a_at.device_id, a.dtype.char
-    tensor_float = char == "f" and _switches().allow_tf32
+    tensor_float = char == "f" and gpu_switches.matmul.allow_tf32
     key = (
         a.shape, a.strides, b.shape, b.strides, char, b.dtype.char, b_transposed, a_transposed, bias is None, tensor_float,
         device,
@@ -162,13 +162,6 @@ def multiply(a: Any, b: Any, out: Any, a_transposed: bool = False, b_transposed:
     )  # fmt: skip
 
 
-@functools.lru_cache(maxsize=1)
-def _switches() -> Any:
-    from ndgrad.backends import cuda  # avoids importing the public package early
-
-    return cuda.matmul
-
-
 def _precision(char: str) -> int:
     """Return the precision of sums.
 
@@ -177,7 +170,7 @@ def _precision(char: str) -> int:
     """
     if char == "d":
         return _IN_DOUBLE
-    return _IN_TENSOR_FLOAT if char == "f" and _switches().allow_tf32 else _IN_SINGLE
+    return _IN_TENSOR_FLOAT if char == "f" and gpu_switches.matmul.allow_tf32 else _IN_SINGLE
 
 
 def takes(a: Any) -> bool:

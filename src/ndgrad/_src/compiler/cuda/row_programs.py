@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from ndgrad._src.compiler.cuda import launch
 from ndgrad._src.compiler.cuda.columns import ALL_SUMS
 from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED, CudaWriter
+from ndgrad._src.compiler.kernels.formula_values import Values
 from ndgrad._src.compiler.kernels.maths.values import Mask, Real
-from ndgrad._src.compiler.lower.row_programs import Columns, Layout, RowFormula, RowProgram, Values
+from ndgrad._src.compiler.lower.row_programs import Columns, Layout, RowFormula, RowProgram, settle, terms_of
 
 #: Maximum number of threads of a block.
 _MOST_THREADS = 512
@@ -138,19 +139,21 @@ class _Writing:
         self.w = CudaWriter(COMPUTED[char])
         self.lines: list[str] = []
         self._taken = 0
-        values = Values(formula, self._load_input, [Real(self.w, f"T(a.p{n})") for n in range(formula.numbers)])
+        numbers = [Real(self.w, f"T(a.p{n})") for n in range(formula.signature.numbers)]
+        values = Values(self.w, formula.signature, self._load_input, numbers)
         for level in range(formula.levels + 1):
             for how, found in formula.reductions(level).items():
                 self._reduce(values, how, found)
-            values.settle(level, "first")
+            settle(values, formula, level)
             self.lines += self._take()
         self._store(values)
 
     def _load_input(self, n: int, at: Any) -> Real:
         form = self.form
-        is_number = at is None or not self.formula.nodes[n].is_element
+        role = self.formula.roles[n]
+        is_number = at is None or not role.is_element
         place = form.number if is_number else form.first if at == "first" else form.element
-        if self.formula.nodes[n].is_segment:
+        if role.is_segment:
             place = form.segment
         return Real(self.w, self.w.set(f"wide(a.i{n}[{place.format(f'i{n}')}])"))
 
@@ -161,7 +164,7 @@ class _Writing:
         return found
 
     def _reduce(self, values: Values, how: str, found: Sequence[int]) -> None:
-        terms = [*map(values.compute_at("element"), values.terms(found))]
+        terms = [*map(values.compute_at("element"), terms_of(self.formula, found))]
         reduction = _SUM if how == "sum" else _MAXIMUM
         joins = [reduction.join.format(f"r{n}", term) for n, term in zip(found, terms, strict=True)]
         self.lines += [f"T r{n} = {reduction.start};" for n in found]
@@ -170,28 +173,22 @@ class _Writing:
         values.numbers.update({n: Real(self.w, f"n{n}") for n in found})
 
     def _store(self, values: Values) -> None:
-        nodes, form = self.formula.nodes, self.form
-        value, puts = values.compute_at("element"), []
-        for k, n in enumerate(self.formula.outputs):
-            if nodes[n].is_element:
-                puts.append(f"{form.stores_elements} put(a.o{k}[{form.element.format(f'o{k}')}], {_as_real(value(n))});")
+        form, value, puts = self.form, values.compute_at("element"), []
+        for k, n in self.formula.elements:
+            puts.append(f"{form.stores_elements} put(a.o{k}[{form.element.format(f'o{k}')}], {_as_real(value(n))});")
         if puts:
             self.lines += [form.each + " {", *self._take(), *puts, "}"]
         self._sum_segments(values)
-        for k, n in enumerate(self.formula.outputs):
-            if not nodes[n].is_element and not nodes[n].is_segment:
-                result = _as_real(values.numbers[n])
-                place = form.number.format(f"o{k}")
-                self.lines += [*self._take(), f"{form.stores_numbers} put(a.o{k}[{place}], {result});"]
-
+        for k, n in self.formula.row_numbers:
+            result, place = _as_real(values.numbers[n]), form.number.format(f"o{k}")
+            self.lines += [*self._take(), f"{form.stores_numbers} put(a.o{k}[{place}], {result});"]
 
     def _sum_segments(self, values: Values) -> None:
         """Write the sums over segments, one segment after another."""
-        form = self.form
-        sums = [(k, n) for k, n in enumerate(self.formula.outputs) if self.formula.nodes[n].is_segment]
+        form, sums = self.form, self.formula.segment_sums
         if not sums:
             return
-        terms = [*map(values.compute_at("element"), values.terms([n for _, n in sums]))]
+        terms = [*map(values.compute_at("element"), terms_of(self.formula, [n for _, n in sums]))]
         self.lines += [form.each_segment + " {", *[f"T r{n} = T(0);" for _, n in sums]]
         self.lines += ["for (unsigned i = threadIdx.x; i < length; i += blockDim.x) {", *self._take()]
         self.lines += [_SUM.join.format(f"r{n}", term) for (_, n), term in zip(sums, terms, strict=True)]
@@ -206,20 +203,22 @@ def _as_real(value: Real | Mask) -> Real:
 
 
 def _fields(formula: RowFormula, form: _Form) -> str:
-    names = [*[(f"o{k}", "S*") for k in range(len(formula.outputs))], *[(f"i{n}", "const S*") for n in formula.inputs]]
+    names = [(f"o{k}", "S*") for k in range(len(formula.results))]
+    names += [(f"i{n}", "const S*") for n in formula.signature.inputs]
     fields = [f"{type} {name}; " + " ".join(f"long long {name}_{step};" for step in form.steps) for name, type in names]
-    return " ".join([*fields, *[f"double p{n};" for n in range(formula.numbers)]])
+    return " ".join([*fields, *[f"double p{n};" for n in range(formula.signature.numbers)]])
 
 
 @functools.lru_cache(maxsize=512)
 def _kernel(formula: RowFormula, char: str, form: _Form, device: int) -> launch.Kernel:
-    operands = len(formula.outputs) + len(formula.inputs)
-    return launch.Kernel(row_source(formula, char, form), f"{2 + (1 + len(form.steps)) * operands}q{formula.numbers}d")
+    signature = formula.signature
+    words = 2 + (1 + len(form.steps)) * (len(signature.outputs) + len(signature.inputs))
+    return launch.Kernel(row_source(formula, char, form), f"{words}q{signature.numbers}d")
 
 
 def run_rows(program: RowProgram, arrays: Sequence[Any]) -> list[Any] | None:
     """Return the results of a program by rows, for dense arrays of one dtype on a device; None if CuPy is better."""
-    x, rows, nodes = arrays[0], program.layout, program.formula.nodes
+    x, rows = arrays[0], program.layout
     if isinstance(rows, Columns):
         head, elements = rows.inner, rows.length
         blocks = rows.outer * -(-rows.inner // _WIDE)
@@ -237,9 +236,8 @@ def run_rows(program: RowProgram, arrays: Sequence[Any]) -> list[Any] | None:
     kernel = _kernel(program.formula, x.dtype.char, form_of(rows), x.data.device_id)
     out = [launch.new(shape, x.dtype) for shape in program.shapes]
     segment = () if isinstance(rows, Columns) else (rows.segments, 1)
-    steps = [
-        along if nodes[n].is_element else segment if nodes[n].is_segment else once for n in program.formula.outputs
-    ]
+    roles = [role for _, role in program.formula.results]
+    steps = [along if role.is_element else segment if role.is_segment else once for role in roles]
     places = [a.data.ptr for a in (*out, *arrays)]
     if program.parts:  # Note [Parts of rows]
         item, results = x.dtype.itemsize, len(steps)

@@ -12,9 +12,8 @@ import math
 from typing import Any
 
 from ndgrad._src.compiler.kernels.maths.values import Mask, Real, Writer
-from ndgrad._src.compiler.kernels.operations import compute, operation_of, supports
+from ndgrad._src.compiler.kernels.operations import supports
 from ndgrad._src.compiler.native.ir import Vector
-from ndgrad._src.ops.vocabulary import find
 
 #: Character of a dtype (float32, float64, float16, bfloat16) -> the type of computation, and the type in memory.
 COMPUTED = {"f": "float", "d": "double", "e": "float", "E": "float"}
@@ -120,20 +119,3 @@ def has_formula(op: str, **settings: Any) -> bool:
     """True if an op of floats can be written."""
     # CUDA lacks digamma, and nan_to_num depends on the largest number of half precision.
     return op not in ("digamma", "nan_to_num") and supports(op, "float32", **settings)
-
-
-def write(w: CudaWriter, op: str, *values: Real | Mask | float, **settings: Any) -> Real | Mask:
-    """Write an op of the table, and return its result."""
-    operation, is_logical = operation_of(op), find(op).of_truths
-    assert operation is not None
-    given: list[Any] = []
-    for place, value in enumerate(values):
-        if place in operation.conditions or is_logical:
-            given.append(value if isinstance(value, Mask) else w.real(value).differs(0.0))
-        elif isinstance(value, Mask):
-            given.append(value.choose(w.real(1.0), 0.0))
-        elif op == "pow" and place == 1 and not isinstance(value, Real):
-            given.append(float(value))  # may be of short precision
-        else:
-            given.append(w.real(value))
-    return compute(op, given, settings)

@@ -27,6 +27,7 @@ from ndgrad._src.compiler.native.calls import address_reader
 from ndgrad._src.compiler.native.ir import TYPES, module
 from ndgrad._src.compiler.native.phases import phase
 from ndgrad._src.compiler.native.selftest import difference, problem
+from ndgrad._src.foundations.bounded_tables import make_room
 from ndgrad._src.foundations.locks import make_lock
 
 Array = NDArray[Any]
@@ -86,7 +87,7 @@ class _Scratch(NamedTuple):
     address: int
 
 
-def _scratch(name: str, count: int) -> int:
+def keep_scratch(name: str, count: int) -> int:
     """Return the address of `count` bytes, aligned to a cache line, that this thread keeps. Fresh memory costs more
     than a small product.
     """
@@ -115,7 +116,7 @@ def _run(kind: str, element: str, name: str, words: Sequence[int], chunks: int, 
     threads = _threads(chunks)
     if scratch >= 0:
         step = -(-scratch // 128) * 128
-        words = [*words, _scratch("buffer", threads * step), step]
+        words = [*words, keep_scratch("buffer", threads * step), step]
     argument = (ctypes.c_int64 * len(words))(*words)
     pool.run(_address(kind, element, f"{name}_work"), ctypes.addressof(argument), chunks, threads)
 
@@ -179,7 +180,7 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
         out.strides[-2] // size,
         int(accumulate),
         0,
-        _scratch("packed", sizes.ahead) if sizes.ahead else 0,
+        keep_scratch("packed", sizes.ahead) if sizes.ahead else 0,
     ]
     if sizes.ahead:
         _run("product", element, "product_ahead_pack", [n, k, *words[6:9], words[-1]], sizes.ahead_chunks)
@@ -191,6 +192,73 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
     chunks = sizes.chunks * prod(lead)
     _run("product", element, "product_batch", [len(lead), table.ctypes.data, *words], chunks, sizes.buffer)
     return out
+
+
+class _Product(NamedTuple):
+    """A product of given sizes and strides."""
+
+    address: int
+    #: The words before and between the addresses of the operands.
+    sizes: tuple[int, int, int]
+    steps: tuple[int, int, int, int, int]
+    division: ProductSizes
+    threads: int
+    #: Bytes from the buffer of one worker to the next.
+    buffer_step: int
+
+
+_products: dict[Any, _Product | None] = {}
+#: Maximum number of launches that are kept.
+_MOST_PRODUCTS = 4096
+_WORDS, _AHEAD_WORDS = struct.Struct("16q").pack, struct.Struct("6q").pack
+
+
+def multiply(a: Array, b: Array) -> Array | None:
+    """Return the product of two matrices of one floating dtype with any strides; None if there are no kernels for them.
+
+    Such a call starts the pool some two microseconds after its beginning.
+    """
+    key = a.dtype.char, a.shape, b.shape, a.strides, b.strides, allowed.max_threads
+    try:
+        launch = _products[key]
+    except KeyError:
+        make_room(_products, _MOST_PRODUCTS)
+        launch = _products[key] = _make_product(a, b)
+    if launch is None:
+        return None
+    m, n, _ = launch.sizes
+    out = np.empty((m, n), a.dtype)
+    at_a, at_b, at_out = address_reader()(a, b, out)
+    division, (ra, ca, rb, cb, rc) = launch.division, launch.steps
+    packed = 0
+    run = pool.pool()._run
+    if division.ahead:
+        packed = keep_scratch("packed", division.ahead)
+        words = _AHEAD_WORDS(n, launch.sizes[2], at_b, rb, cb, packed)
+        run(_ahead_address(a.dtype), words, division.ahead_chunks, allowed.max_threads)
+    buffer = keep_scratch("buffer", launch.threads * launch.buffer_step)
+    words = _WORDS(*launch.sizes, at_a, ra, ca, at_b, rb, cb, at_out, rc, 0, 0, packed, buffer, launch.buffer_step)
+    run(launch.address, words, division.chunks, launch.threads)
+    return out
+
+
+def _make_product(a: Array, b: Array) -> _Product | None:
+    if not available(a.dtype, ("product",)):
+        return None
+    (m, k), n, size = a.shape, b.shape[1], a.itemsize
+    strides = (*a.strides, *b.strides)
+    if any(s % size for s in strides):
+        return None
+    element = TYPES[a.dtype.name]
+    division = product_sizes(element, m, n, k, allowed.max_threads > 1)
+    threads = 1 if division.chunks == 1 else max(1, min(division.chunks, allowed.max_threads))
+    ra, ca, rb, cb = (s // size for s in strides)
+    address = code("product", element).address("product_work")
+    return _Product(address, (m, n, k), (ra, ca, rb, cb, n), division, threads, -(-division.buffer // 128) * 128)
+
+
+def _ahead_address(dtype: np.dtype[Any]) -> int:
+    return code("product", TYPES[dtype.name]).address("product_ahead_pack_work")
 
 
 # ----- convolutions -----
@@ -311,13 +379,13 @@ def _correlate(x: Array, w: Array, plan: _Convolution) -> Array:
     out = np.empty(plan.shape, x.dtype)
     if not out.size:
         return out
-    packed, words = _scratch("packed", plan.packed), plan.words
+    packed, words = keep_scratch("packed", plan.packed), plan.words
     from_x, from_w, to = address_reader()(x, w, out)
     run = pool.pool()._run
     run(plan.first, _THREE(words, from_w, packed), plan.first_chunks, plan.threads(plan.first_chunks))
     threads = plan.threads(plan.second_chunks)
     step = -(-plan.scratch // 128) * 128
-    buffer = _scratch("buffer", threads * step)
+    buffer = keep_scratch("buffer", threads * step)
     run(plan.second, _SEVEN(words, from_x, packed, to, 0, buffer, step), plan.second_chunks, threads)
     return out
 
@@ -338,11 +406,11 @@ def conv_weight_grad(
     settings = (tuple(stride), tuple(padding), tuple(dilation), groups)
     plan = _convolution("weight gradient", x.shape, shape, settings, x.dtype)
     out = np.empty(shape, x.dtype)
-    parts, words = _scratch("packed", plan.packed), plan.words
+    parts, words = keep_scratch("packed", plan.packed), plan.words
     from_x, from_g, to = address_reader()(x, g, out)
     run, threads = pool.pool()._run, plan.threads(plan.first_chunks)
     step = -(-plan.scratch // 128) * 128
-    buffer = _scratch("buffer", threads * step)
+    buffer = keep_scratch("buffer", threads * step)
     run(plan.first, _SIX(words, from_x, from_g, parts, buffer, step), plan.first_chunks, threads)
     run(plan.second, _THREE(words, parts, to), plan.second_chunks, plan.threads(plan.second_chunks))
     return out

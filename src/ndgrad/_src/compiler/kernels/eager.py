@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ndgrad._src.arrays import threads as allowed
 from ndgrad._src.compiler.kernels import arrays, indexed_lines, maths, operations, scans
 from ndgrad._src.compiler.kernels.elementwise import loop_function
-from ndgrad._src.compiler.kernels.formula_code import in_place_function, supports, write_formula
+from ndgrad._src.compiler.kernels.formula_code import in_place_function, supports, write_vectors
 from ndgrad._src.compiler.kernels.maths.values import Writer
 from ndgrad._src.compiler.kernels.row_formulas import ROW_KERNELS
 from ndgrad._src.compiler.kernels.rows import EACH, HEAD, row_function
@@ -396,7 +396,7 @@ def _formula(
     type = Vector(element_of(dtype), 2 * target.host().lanes(element_of(dtype)))
 
     def write(f: Function, lanes: int, values: Sequence[str], constants: Sequence[str]) -> list[str]:
-        return write_formula(f, dtype.name, lanes, signature, values, constants)
+        return write_vectors(f, Vector(type.element, lanes), signature, values, constants)
 
     operands = [(type.element, one) for one in ones]
     code = _code([loop_function("formula", type, [type.element], operands, signature.numbers, write)])

@@ -15,56 +15,32 @@ from collections.abc import Sequence
 
 from ndgrad._src.compiler.kernels import operations
 from ndgrad._src.compiler.kernels.elementwise import data, parameter
+from ndgrad._src.compiler.kernels.formula_values import write_formula
 from ndgrad._src.compiler.kernels.maths.values import Writer
 from ndgrad._src.compiler.native.ir import TYPES, Function, Vector
-from ndgrad._src.ops.formulas import NODE, Node, Signature
+from ndgrad._src.ops.formulas import Signature
 
 
-def write_formula(
-    f: Function, dtype: str, lanes: int, signature: Signature, inputs: Sequence[str], numbers: Sequence[str]
+def write_vectors(
+    f: Function, type: Vector, signature: Signature, inputs: Sequence[str], numbers: Sequence[str]
 ) -> list[str]:
-    """Write a formula of operands in registers, and return the names of its outputs."""
-    waiting, w = iter(inputs), Writer(f, Vector(TYPES[dtype], lanes), fma=False)
-    names: list[str] = []
-    kinds: list[str] = []
-
-    def operand(node: Node, place: int) -> str:
-        kind, number = node.operands[place]
-        if kind != NODE:
-            return numbers[number]
-        if place in operations.conditions_of(node.op) and kinds[number] != "bool":
-            return operations.emit(f, "ne", dtype, lanes, names[number], 0.0)
-        return names[number]
-
-    for node in signature.nodes:
-        if not node.op:
-            names.append(next(waiting))
-            kinds.append(dtype)
-            continue
-        values = [operand(node, place) for place in range(len(node.operands))]
-        kind = _kind(node, dtype)
-        given = {name: w.real(numbers[number]) for name, number in node.numbers}
-        names.append(operations.emit(f, node.op, kind, lanes, *values, **dict(node.settings), **given))
-        kinds.append(operations.result(node.op, kind))
-    return [names[number] for number in signature.outputs]
-
-
-def _kind(node: Node, dtype: str) -> str:
-    """Return the dtype in which a node computes."""
-    return "bool" if node.op.startswith("logical") else dtype
+    """Write a formula of operands in vector registers, and return the names of its outputs."""
+    w = Writer(f, type, fma=False)
+    return [str(out) for out in write_formula(w, signature, [w.real(name) for name in inputs], numbers)]
 
 
 def supports(signature: Signature, dtype: str) -> bool:
-    """True if all of a formula has native code."""
-    return all(
-        operations.supports(node.op, _kind(node, dtype), **dict(node.settings)) for node in signature.nodes if node.op
+    """True if all of a formula has native code, and its results are numbers."""
+    nodes = signature.nodes
+    return all(operations.supports(n.op, dtype, **dict(n.settings)) for n in nodes if n.op) and not any(
+        nodes[n].op and operations.result(nodes[n].op, dtype) == "bool" for n in signature.outputs
     )
 
 
 def in_place_function(name: str, dtype: str, lanes: int, signature: Signature) -> Function:
     """Write a formula over many arrays, whose results replace some of its operands, or are new."""
     type = Vector(TYPES[dtype], lanes)
-    inputs = sum(1 for node in signature.nodes if not node.op)
+    inputs = len(signature.inputs)
     each = len(signature.outputs) + inputs
     f = Function(name, "ptr %argument, i64 %chunk, i64 %worker", attributes="nounwind")
     chunks, arrays = data(f, 0), data(f, 1)
@@ -80,11 +56,11 @@ def in_place_function(name: str, dtype: str, lanes: int, signature: Signature) -
     whole, mask = f.sub(count, rest), f.first_lanes(type, rest)
     with f.loop(whole, step=str(lanes)) as i:
         values = [f.load(type, f.address(type.element, p, i)) for p in sources]
-        for p, value in zip(targets, write_formula(f, dtype, lanes, signature, values, numbers), strict=True):
+        for p, value in zip(targets, write_vectors(f, type, signature, values, numbers), strict=True):
             f.store(type, value, f.address(type.element, p, i))
     with f.loop(count, whole, str(lanes)) as i:  # at most once
         values = [f.load_masked(type, f.address(type.element, p, i), mask) for p in sources]
-        for p, value in zip(targets, write_formula(f, dtype, lanes, signature, values, numbers), strict=True):
+        for p, value in zip(targets, write_vectors(f, type, signature, values, numbers), strict=True):
             f.store_masked(type, value, f.address(type.element, p, i), mask)
     f.returns()
     return f

@@ -243,25 +243,30 @@ class KernelOps:
             raise NotImplementedError(f"a body uses {name}, which has no native code [nd-compiler]")
 
         def run(*values: Any, **settings: Any) -> Any:
-            given = [
-                self._writer.real(v) if isinstance(v, (int, float)) and operation.takes_real(i) else v
-                for i, v in enumerate(values)
-            ]
-            return compute(name, given, settings)
+            return compute(self._writer, name, values, settings)
 
         return run
 
 
-def compute(op: str, values: Sequence[Any], settings: Mapping[str, Any]) -> Real | Mask:
-    """Return an op of values of a kernel: numbers and masks."""
-    operation = operation_of(op)
+def compute(w: Writer, op: str, values: Sequence[Real | Mask | float], settings: Mapping[str, Any]) -> Real | Mask:
+    """Write an op of values of a kernel in the language of a writer, and return its result.
+
+    Masks become 0 and 1 where the op takes numbers, and numbers become masks where it takes booleans.
+    """
+    operation, of_truths = operation_of(op), find(op).of_truths
     assert operation is not None
-    if find(op).of_truths:
-        masks = [v if isinstance(v, Mask) else v.differs(0.0) for v in values]
-        return _combine_masks(op, *masks)
-    given = [
-        v.differs(0.0) if i in operation.conditions and isinstance(v, Real) else v for i, v in enumerate(values)
-    ]
+    given: list[Any] = []
+    for place, value in enumerate(values):
+        if place in operation.conditions or of_truths:
+            given.append(value if isinstance(value, Mask) else w.real(value).differs(0.0))
+        elif isinstance(value, Mask):
+            given.append(value.choose(w.real(1.0), 0.0))
+        elif isinstance(value, Real) or operation.takes_real(place):
+            given.append(w.real(value))
+        else:
+            given.append(float(value))
+    if of_truths:
+        return _combine_masks(op, *given)
     found: Real | Mask = operation.formula(*given, **settings)
     return found
 

@@ -8,7 +8,7 @@ it first, as NumPy does.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,26 +41,39 @@ def is_pointwise(instruction: Instruction) -> bool:
     """True if an instruction computes each element of its result from elements of its arguments, by an op with a
     formula here.
     """
-    op, name = instruction.op, instruction.op.name
+    if instruction.op.name == "muladd":
+        dtype = instruction.result.dtype
+        return is_type(dtype) and all(v.dtype == dtype for v in instruction.values())
+    return can_write(instruction, is_type, _has_code)
+
+
+def can_write(
+    instruction: Instruction,
+    is_type: Callable[[np.dtype[Any]], bool],
+    has_code: Callable[[Instruction, np.dtype[Any]], bool],
+) -> bool:
+    """True if a backend can write an elementwise instruction.
+
+    `has_code` decides for the dtype in which the instruction computes. Copies and casts exist for all dtypes.
+    """
     if len(instruction.results) != 1 or not is_type(instruction.result.dtype):
         return False
-    if not all(
-        is_type(a.dtype) if a.__class__ is Value else isinstance(a, (bool, int, float, np.generic))
-        for a in instruction.arguments
-    ):
-        return False
-    if op.movement == "copy":
+    for a in instruction.arguments:
+        if not (is_type(a.dtype) if a.__class__ is Value else isinstance(a, (bool, int, float, np.generic))):
+            return False
+    if instruction.op.movement == "copy":
         return True
-    if name == "muladd":
-        return all(v.dtype == instruction.result.dtype for v in instruction.values())
-    if operations.operation_of(name) is None:
+    if operations.operation_of(instruction.op.name) is None:
         return False
     dtype = computing_dtype(instruction)
-    if dtype is None or not is_type(dtype) or not _converts_first(instruction, dtype):
+    if dtype is None or not is_type(dtype) or not holds_numbers(instruction, dtype):
         return False
-    if not holds_numbers(instruction, dtype):
-        return False
-    if not operations.supports(name, _name(dtype), **instruction.settings):
+    return has_code(instruction, dtype)
+
+
+def _has_code(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
+    name = instruction.op.name
+    if not converts_first(instruction, dtype) or not operations.supports(name, _name(dtype), **instruction.settings):
         return False
     return operations.result(name, _name(dtype)) == _name(instruction.result.dtype)
 
@@ -83,7 +96,7 @@ def holds_numbers(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
     )
 
 
-def _converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
+def converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
     """True if an op on NumPy converts its arguments to one dtype before it computes.
 
     A ufunc does. A formula of several ufuncs does not, and computes part of it in a narrower dtype.
@@ -97,10 +110,15 @@ def _converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
 
 
 def computing_dtype(instruction: Instruction) -> np.dtype[Any] | None:
-    """Return the dtype in which an instruction computes; None if it is ambiguous."""
+    """Return the dtype in which an instruction computes: that of its result, or the common one of a comparison's
+    arguments. None if there is no common one.
+    """
     if not instruction.op.returns_bool:
         return instruction.result.dtype
-    return np.result_type(*[a.dtype if a.__class__ is Value else a for a in instruction.arguments])
+    try:
+        return np.result_type(*[a.dtype if a.__class__ is Value else a for a in instruction.arguments])
+    except TypeError:
+        return None
 
 
 def emit(f: Function, instruction: Instruction, arguments: Sequence[Any], lanes: int) -> str:
@@ -203,10 +221,12 @@ def cost_alone(instruction: Instruction) -> int | None:
 # ----- reductions -----------------------------------------------------------------------------------------------------
 
 
-def is_reduction(instruction: Instruction) -> bool:
-    """True if an instruction reduces dimensions of its argument by an op with a formula here."""
+def is_reduction(
+    instruction: Instruction, is_type: Callable[[np.dtype[Any]], bool] = is_type, reductions: Container[str] = REDUCTIONS
+) -> bool:
+    """True if an instruction reduces dimensions of its argument by an op that a backend can write."""
     op, values = instruction.op, list(instruction.values())
-    if op.reduces not in REDUCTIONS or len(values) != 1 or not values[0].size:
+    if op.reduces not in reductions or len(values) != 1 or not values[0].size:
         return False
     dtype = instruction.result.dtype
     if not is_type(values[0].dtype) or not is_type(dtype) or op.returns_bool != (dtype.kind == "b"):

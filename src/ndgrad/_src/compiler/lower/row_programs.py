@@ -31,32 +31,27 @@ number per row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
 from ndgrad._src.compiler.kernels.columns import Column, Place
+from ndgrad._src.compiler.kernels.formula_values import Values
 from ndgrad._src.compiler.kernels.maths.functions import FORMULAS
-from ndgrad._src.compiler.kernels.operations import compute, operation_of
+from ndgrad._src.compiler.kernels.operations import operation_of
 from ndgrad._src.compiler.kernels.rows import At, Row
 from ndgrad._src.compiler.lower.pointwise import is_pointwise
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
+from ndgrad._src.ops.formulas import NODE, Formula, Node, NoFormula, Signature, Symbol
 
-#: An operand of a node: another node, or a number that the kernel receives.
-NODE, NUMBER = 0, 1
 #: Rows of elementwise programs are shorter if there would be fewer than this many, so that threads can share them.
 _FEW_ROWS = 16
 
 
-class Node(NamedTuple):
-    """One op of a formula. Inputs have the op "", reductions the name of the reduction, and "first" is the first
-    element of each row.
-    """
+class Role(NamedTuple):
+    """The part of a node in a program by rows."""
 
-    op: str
-    operands: tuple[tuple[int, int], ...]
-    settings: tuple[tuple[str, Any], ...]
     #: True if it varies along the row.
     is_element: bool
     #: Number of passes over the row that must end before it is known.
@@ -65,33 +60,48 @@ class Node(NamedTuple):
     is_reduction: bool = False
     #: True for a number per segment: an input, or a sum that is a result.
     is_segment: bool = False
+    #: True for an input that is the same in all columns.
+    is_same: bool = False
 
 
 class RowFormula(NamedTuple):
-    """A program by rows, without its sizes and numbers."""
+    """A program by rows, without its sizes and numbers.
 
-    nodes: tuple[Node, ...]
-    outputs: tuple[int, ...]
-    numbers: int
+    Its formula has reductions as ops of its own, "sum" and "maximum", and "first", the first element of each row.
+    """
+
+    signature: Signature
+    roles: tuple[Role, ...]
 
     @property
-    def inputs(self) -> list[int]:
-        return [n for n, node in enumerate(self.nodes) if not node.op]
+    def results(self) -> list[tuple[int, Role]]:
+        """Return the nodes of the results with their roles."""
+        return [(n, self.roles[n]) for n in self.signature.outputs]
+
+    @property
+    def elements(self) -> list[tuple[int, int]]:
+        """Return the results that vary along the row: their numbers among the results, and their nodes."""
+        return [(k, n) for k, (n, role) in enumerate(self.results) if role.is_element]
+
+    @property
+    def segment_sums(self) -> list[tuple[int, int]]:
+        """Return the results that are sums over segments, in the same form."""
+        return [(k, n) for k, (n, role) in enumerate(self.results) if role.is_segment]
+
+    @property
+    def row_numbers(self) -> list[tuple[int, int]]:
+        """Return the results that are numbers per row, in the same form."""
+        return [(k, n) for k, (n, role) in enumerate(self.results) if not role.is_element and not role.is_segment]
 
     @property
     def levels(self) -> int:
-        return max(node.level for node in self.nodes if not (node.is_reduction and node.is_segment))
-
-    @property
-    def segment_sums(self) -> list[int]:
-        """The results that are sums over segments."""
-        return [n for n, node in enumerate(self.nodes) if node.is_reduction and node.is_segment]
+        return max(role.level for role in self.roles if not (role.is_reduction and role.is_segment))
 
     def reductions(self, level: int) -> dict[str, list[int]]:
         """Return the reductions that are known after a pass, by their kinds."""
         found: dict[str, list[int]] = {}
-        for n, node in enumerate(self.nodes):
-            if node.level == level and node.is_reduction and not node.is_segment:
+        for n, (node, role) in enumerate(zip(self.signature.nodes, self.roles, strict=True)):
+            if role.level == level and role.is_reduction and not role.is_segment:
                 found.setdefault(node.op, []).append(n)
         return found
 
@@ -143,15 +153,11 @@ class RowProgram(NamedTuple):
     parts: tuple[Part, ...] = ()
 
 
-class _NoRows(Exception):
-    """The program cannot be computed by rows."""
-
-
 def find_rows(program: Program) -> RowProgram | None:
     """Return a program by rows; None if it cannot be computed so. Its values have one floating dtype, or are booleans."""
     try:
         return _Reading(program).result()
-    except _NoRows:
+    except NoFormula:
         return None
 
 
@@ -160,9 +166,9 @@ class _Reading:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.nodes: list[Node] = []
-        self.numbers: list[float] = []
-        self.number_of: dict[Value, int] = {}
+        self.formula = Formula()
+        self.roles: list[Role] = []
+        self.symbols: dict[Value, Symbol] = {}
         self.steps: list[tuple[int, ...]] = []
         self.expanded: list[tuple[int, ...] | None] = []
         self.slices = _find_slices(program)
@@ -172,7 +178,7 @@ class _Reading:
         every = [*program.inputs, *(v for i in program.instructions for v in i.results)]
         every = [v for v in every if v not in whole]
         if not every or program.constants:
-            raise _NoRows
+            raise NoFormula
         self.shape = max((v.shape for v in every), key=lambda s: (prod(s), len(s)))
         self.dims, self.inner = self._find_dims()
         self.layout = self._find_layout()
@@ -187,7 +193,7 @@ class _Reading:
             if value.shape == dropped and all(i.op.movement == "reshape" for i in users.get(value, ())):
                 self.steps.append((1, 0) if isinstance(self.layout, Layout) else (self.layout.inner, 0, 1))
                 self.expanded.append(None)
-                self._add(value, "", (), (), False)
+                self._add_input(value, False)
             else:
                 self._input(value)
         for instruction in program.instructions:
@@ -197,32 +203,33 @@ class _Reading:
     def result(self) -> RowProgram:
         joined = {i.result: i.arguments for i in self.joins}
         values = [v for out in self.program.outputs for v in joined.get(out, (out,))]
-        outputs = tuple([self.number_of[v] for v in values])
-        for value, n in zip(values, outputs, strict=True):
-            if self.nodes[n].is_element and (value.shape != self.shape or not self.nodes[n].op):
-                raise _NoRows
-            segments = self.layout.segments if self.nodes[n].is_segment and isinstance(self.layout, Layout) else 1
-            if not self.nodes[n].is_element and value.size != self.layout.rows * segments:
-                raise _NoRows
-        formula = RowFormula(tuple(self.nodes), outputs, len(self.numbers))
+        for value in values:
+            role = self._role(value)
+            if role.is_element and (value.shape != self.shape or self.symbols[value].is_input):
+                raise NoFormula
+            segments = self.layout.segments if role.is_segment and isinstance(self.layout, Layout) else 1
+            if not role.is_element and value.size != self.layout.rows * segments:
+                raise NoFormula
+        signature = self.formula.signature([self.symbols[v] for v in values])
+        formula = RowFormula(signature, tuple(self.roles))
         shapes = tuple([v.shape for v in self.program.outputs])
-        used = [(NODE, n) in node.operands for node in self.nodes for n in formula.segment_sums]
-        if any(used):
-            raise _NoRows
-        parts = (*self._find_targets(outputs), *self.sources) if self.slices or self.joins else ()
+        sums = {(NODE, n) for _, n in formula.segment_sums}
+        if any(not sums.isdisjoint(node.operands) for node in signature.nodes):
+            raise NoFormula
+        parts = (*self._find_targets(formula), *self.sources) if self.slices or self.joins else ()
         return RowProgram(
-            formula, self.layout, tuple(self.numbers), tuple(self.steps), shapes, tuple(self.expanded), parts
+            formula, self.layout, tuple(self.formula.numbers), tuple(self.steps), shapes, tuple(self.expanded), parts
         )
 
-    def _find_targets(self, outputs: Sequence[int]) -> list[Part]:
+    def _find_targets(self, formula: RowFormula) -> list[Part]:
         """Return the part of a result that each output of the formula is."""
         joined = {i.result: len(i.arguments) for i in self.joins}
         found: list[Part] = []
         if not isinstance(self.layout, Layout) or self.layout.segments != 1:
-            raise _NoRows
+            raise NoFormula
         for number, value in enumerate(self.program.outputs):
             for k in range(joined.get(value, 1)):
-                is_element = self.nodes[outputs[len(found)]].is_element
+                is_element = formula.results[len(found)][1].is_element
                 found.append(Part(number, k * self.layout.length, value.shape[-1] if is_element else 1))
         return found
 
@@ -233,10 +240,10 @@ class _Reading:
             start = _start_of_part(i) if i.arguments[0] is value else None
             if start is not None:
                 if i.result.shape != self.shape or value.dtype.char not in "fd":
-                    raise _NoRows
+                    raise NoFormula
                 self.sources.append(Part(number, start, value.shape[-1]))
                 self.steps.append((value.shape[-1], 0))
-                self._add(i.result, "", (), (), True)
+                self._add_input(i.result, True)
 
     def _find_dims(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the dimensions of all reductions, and those within a segment: () if inputs and sums need none."""
@@ -245,16 +252,16 @@ class _Reading:
         for i in self.program.instructions:
             if _reduction(i.op) is not None:
                 if i.arguments[0].ndim != ndim or i.settings.get("dtype") is not None:
-                    raise _NoRows
+                    raise NoFormula
                 found.add(tuple(sorted(d % ndim for d in i.settings.get("dim", ()))))
         if not found and ndim:
             return ((ndim - 1,) if self.slices or self.joins else self._find_constant()), ()
         if not found or () in found or len(found) > 2:
-            raise _NoRows
+            raise NoFormula
         *few, dims = sorted(found, key=len)
         inner = few[0] if few else self._find_inner(dims)
         if inner and (inner != dims[len(dims) - len(inner) :] or dims[-1] != ndim - 1):
-            raise _NoRows
+            raise NoFormula
         return dims, inner
 
     def _find_inner(self, dims: tuple[int, ...]) -> tuple[int, ...]:
@@ -276,7 +283,7 @@ class _Reading:
             is_short = first < ndim - 1 and prod(self.shape[:first]) < _FEW_ROWS
             if not is_short and all(self._is_full_or_constant(v.shape, dims) for v in self.program.inputs):
                 return dims
-        raise _NoRows
+        raise NoFormula
 
     def _is_full_or_constant(self, shape: tuple[int, ...], dims: tuple[int, ...]) -> bool:
         sizes = ((1,) * (len(self.shape) - len(shape)) + shape)[dims[0] :]
@@ -287,19 +294,19 @@ class _Reading:
         if dims[-1] != len(shape) - 1:
             first, last = dims[0], dims[-1] + 1
             if dims != tuple(range(first, last)):
-                raise _NoRows
+                raise NoFormula
             return Columns(prod(shape[:first]), prod(shape[first:last]), prod(shape[last:]))
         inner = len(shape)
         while inner and inner - 1 in dims:
             inner -= 1
         outer = [d for d in dims if d < inner]
         if outer not in ([], [0]):
-            raise _NoRows
+            raise NoFormula
         length = prod(shape[inner:])
         rows = prod(shape[len(outer) : inner])
         if self.inner:
             if outer:
-                raise _NoRows
+                raise NoFormula
             part = prod([shape[d] for d in self.inner])
             return Layout(rows, length // part, part, length, part)
         return Layout(rows, shape[0] if outer else 1, length, length, rows * length if outer else 0)
@@ -307,7 +314,7 @@ class _Reading:
     def _input(self, value: Value) -> None:
         """Add an input, by the dimensions along which it varies."""
         if value.ndim > len(self.shape) or value.dtype.char not in "fd":
-            raise _NoRows
+            raise NoFormula
         shape = (1,) * (len(self.shape) - value.ndim) + value.shape
         self.expanded.append(None)
         if self.inner and self._is_per_segment(shape):
@@ -315,7 +322,7 @@ class _Reading:
             kept = tuple([1 if d in self.inner else n for d, n in enumerate(self.shape)])
             self.expanded[-1] = None if shape == kept else kept
             self.steps.append((self.layout.segments, 1))
-            self._add(value, "", (), (), True, is_segment=True)
+            self._add_input(value, True, is_segment=True)
             return
         along = self._varies(shape, self.dims)
         if isinstance(self.layout, Columns):
@@ -325,14 +332,14 @@ class _Reading:
             down = inner if along else 0
             block = inner * (self.layout.length if along else 1) if before else 0
             self.steps.append((block, down, int(after)))
-            self._add(value, "", (), () if after else (("same", True),), along)
+            self._add_input(value, along, is_same=not after)
             return
         others = [d for d in range(len(shape)) if d not in self.dims]
         kept = _keep_dims(self.shape, self.dims)
         if not along and prod(shape) != 1 and shape != kept:
             self.expanded[-1] = kept
             self.steps.append((1, 0))
-            self._add(value, "", (), (), False)
+            self._add_input(value, False)
             return
         across = self._varies(shape, others)
         if not along:
@@ -342,8 +349,8 @@ class _Reading:
         elif self.layout.segments == 1 or self.inner:
             self.steps.append((0, self.layout.segment_step))
         else:
-            raise _NoRows  # the same in all rows, with segments: its steps differ
-        self._add(value, "", (), (), along)
+            raise NoFormula  # the same in all rows, with segments: its steps differ
+        self._add_input(value, along)
 
     def _is_per_segment(self, shape: tuple[int, ...]) -> bool:
         """True if a shape varies along the rows, and is the same along segments."""
@@ -358,35 +365,33 @@ class _Reading:
             return bool(found)
         if found == {(False, True)}:
             return False
-        raise _NoRows
+        raise NoFormula
 
-    def _add(
-        self,
-        value: Value,
-        op: str,
-        operands: Sequence[tuple[int, int]],
-        settings: Sequence[Any],
-        is_element: bool,
-        is_reduction: bool = False,
-        is_segment: bool = False,
-    ) -> None:
-        level = max([self.nodes[n].level for kind, n in operands if kind == NODE], default=0) + is_reduction
-        self.number_of[value] = len(self.nodes)
-        self.nodes.append(Node(op, tuple(operands), tuple(settings), is_element, level, is_reduction, is_segment))
+    def _role(self, value: Value) -> Role:
+        return self.roles[self.symbols[value].number]
+
+    def _add_input(self, value: Value, is_element: bool, is_segment: bool = False, is_same: bool = False) -> None:
+        self.symbols[value] = self.formula.input()
+        self.roles.append(Role(is_element, 0, is_segment=is_segment, is_same=is_same))
+
+    def _add_reading(self, value: Value, op: str, x: Value, is_reduction: bool, is_segment: bool = False) -> None:
+        """Add a number that an op reads from the elements of a row or segment."""
+        self.symbols[value] = self.formula.node(Node(op, ((NODE, self.symbols[x].number),)))
+        self.roles.append(Role(False, self._role(x).level + is_reduction, is_reduction, is_segment))
 
     def _take(self, instruction: Instruction) -> None:
         name = instruction.op.name
         if len(instruction.results) != 1:
-            raise _NoRows
+            raise NoFormula
         if (how := _reduction(instruction.op)) is not None:
             (x,) = instruction.arguments
-            if not self.nodes[self.number_of[x]].is_element:
-                raise _NoRows
+            if not self._role(x).is_element:
+                raise NoFormula
             dims = tuple(sorted(d % x.ndim for d in instruction.settings["dim"]))
             is_segment = dims == self.inner != self.dims
             if is_segment and how != "sum":
-                raise _NoRows
-            self._add(instruction.result, how, [(NODE, self.number_of[x])], (), False, True, is_segment)
+                raise NoFormula
+            self._add_reading(instruction.result, how, x, True, is_segment)
         elif instruction.op.movement == "reshape":
             self._rename(instruction)
         elif name == "getitem":
@@ -397,49 +402,47 @@ class _Reading:
     def _rename(self, instruction: Instruction) -> None:
         """Take numbers per row in another shape, with or without dimensions of length 1."""
         (x,), out = instruction.arguments, instruction.result
-        n = self.number_of[x]
-        if x.size != out.size or (self.nodes[n].is_element and x.shape != out.shape):
-            raise _NoRows
-        self.number_of[out] = n
+        if x.size != out.size or (self._role(x).is_element and x.shape != out.shape):
+            raise NoFormula
+        self.symbols[out] = self.symbols[x]
 
     def _first(self, instruction: Instruction) -> None:
         """Take the first element of each row."""
         (x,), index = instruction.arguments, instruction.settings["index"]
         wanted = [slice(0, 1, 1) if d in self.dims else slice(0, n, 1) for d, n in enumerate(self.shape)]
-        n = self.number_of[x]
-        if x.shape != self.shape or not self.nodes[n].is_element or len(index) != len(wanted):
-            raise _NoRows
+        if x.shape != self.shape or not self._role(x).is_element or len(index) != len(wanted):
+            raise NoFormula
         if any(not isinstance(s, slice) or s.indices(m) != w.indices(m) for s, w, m in zip(index, wanted, self.shape)):
-            raise _NoRows
-        self._add(instruction.result, "first", [(NODE, n)], (), False)
+            raise NoFormula
+        self._add_reading(instruction.result, "first", x, False)
 
     def _elementwise(self, instruction: Instruction) -> None:
         name = instruction.op.name
         operation = operation_of(name)
         if operation is None or "f" not in operation.kinds or not is_pointwise(instruction):
-            raise _NoRows
-        operands: list[tuple[int, int]] = []
-        numbers_per_row: list[Value] = []
+            raise NoFormula
+        operands: list[Symbol | float] = []
+        values: list[Value] = []
         for position, a in enumerate(instruction.arguments):
             if a.__class__ is Value:
                 is_mask = position in operation.conditions or instruction.op.of_truths
                 if (a.dtype.char == "?") != is_mask:
-                    raise _NoRows
-                operands.append((NODE, self.number_of[a]))
-                if not self.nodes[self.number_of[a]].is_element:
-                    numbers_per_row.append(a)
+                    raise NoFormula
+                operands.append(self.symbols[a])
+                values.append(a)
             elif isinstance(a, (int, float)) and operation.takes_real(position):
-                self.numbers.append(float(a))
-                operands.append((NUMBER, len(self.numbers) - 1))
+                operands.append(float(a))
             else:
-                raise _NoRows
-        is_element = any(kind == NODE and self.nodes[n].is_element for kind, n in operands)
+                raise NoFormula
+        numbers_per_row = [v for v in values if not self._role(v).is_element]
+        is_element = len(numbers_per_row) < len(values)
         # Numbers per row are combined with elements if they have kept their dimensions, else with numbers of one shape.
         different = {v.shape for v in numbers_per_row if v.size != 1}
         if (is_element or len(different) > 1) and not all(self._has_kept_dims(v) for v in numbers_per_row):
-            raise _NoRows
-        self._add(instruction.result, name, operands, sorted(instruction.settings.items()), is_element)
-
+            raise NoFormula
+        self.symbols[instruction.result] = self.formula.apply(name, *operands, **instruction.settings)
+        level = max([self._role(v).level for v in values], default=0)
+        self.roles.append(Role(is_element, level))
 
     def _has_kept_dims(self, value: Value) -> bool:
         """True if numbers per row broadcast to the shape of one number in each row."""
@@ -503,75 +506,48 @@ def _keep_dims(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]
 
 def operands_of(formula: RowFormula) -> dict[str, str]:
     """Return the operands of the kernel with their kinds: results first, then inputs."""
-    kinds = {f"o{k}": "element" if formula.nodes[n].is_element else "result" for k, n in enumerate(formula.outputs)}
-    for k, n in enumerate(formula.outputs):
-        if formula.nodes[n].is_segment:
-            kinds[f"o{k}"] = "segment result"
-    for n in formula.inputs:
-        node = formula.nodes[n]
-        kind = "segment number" if node.is_segment else "element" if node.is_element else "number"
-        kinds[f"i{n}"] = f"same {kind}" if formula.nodes[n].settings else kind
+    kinds = {f"o{k}": "element" for k, _ in formula.elements}
+    kinds |= {f"o{k}": "segment result" for k, _ in formula.segment_sums}
+    kinds |= {f"o{k}": "result" for k, _ in formula.row_numbers}
+    kinds = {f"o{k}": kinds[f"o{k}"] for k in range(len(kinds))}
+    for n in formula.signature.inputs:
+        role = formula.roles[n]
+        kind = "segment number" if role.is_segment else "element" if role.is_element else "number"
+        kinds[f"i{n}"] = f"same {kind}" if role.is_same else kind
     return kinds
 
 
-class Values:
-    """The values of a formula in a kernel that is being written.
-
-    `load_input(n, at)` returns input n at a position. A position is an object of the backend, or None for a number per row.
-    """
-
-    def __init__(self, formula: RowFormula, load_input: Callable[[int, Any], Any], parameters: Sequence[Any]) -> None:
-        self.formula = formula
-        self.load_input = load_input
-        self.parameters = parameters
-        #: Numbers per row that are known.
-        self.numbers: dict[int, Any] = {}
-
-    def compute_at(self, position: Any, given: Mapping[int, Any] | None = None) -> Callable[[int], Any]:
-        """Return the function that computes nodes at a position, each once. Some may be given."""
-        known: dict[int, Any] = dict(given or {})
-
-        def value(n: int) -> Any:
-            node = self.formula.nodes[n]
-            if n in self.numbers:
-                return self.numbers[n]
-            if n not in known:
-                operands = [self.parameters[m] if kind == NUMBER else value(m) for kind, m in node.operands]
-                known[n] = compute(node.op, operands, dict(node.settings)) if node.op else self.load_input(n, position)
-            return known[n]
-
-        return value
-
-    def settle(self, level: int, first: Any) -> None:
-        """Compute the numbers per row that are known after so many passes. `first` is the first position of a row."""
-        for n, node in enumerate(self.formula.nodes):
-            if node.is_element or n in self.numbers or node.level > level or (node.is_reduction and node.is_segment):
-                continue
-            if node.op == "first":
-                self.numbers[n] = self.compute_at(first)(node.operands[0][1])
-            elif not node.is_reduction:
-                self.numbers[n] = self.compute_at(None)(n)
-
-    def terms(self, reductions: Sequence[int]) -> list[int]:
-        """Return the nodes that are reduced."""
-        return [self.formula.nodes[n].operands[0][1] for n in reductions]
+def settle(values: Values, formula: RowFormula, level: int) -> None:
+    """Compute the numbers per row that are known after so many passes."""
+    for n, (node, role) in enumerate(zip(formula.signature.nodes, formula.roles, strict=True)):
+        if role.is_element or n in values.numbers or role.level > level or (role.is_reduction and role.is_segment):
+            continue
+        if node.op == "first":
+            values.numbers[n] = values.compute_at("first")(node.operands[0][1])
+        elif not role.is_reduction:
+            values.numbers[n] = values.compute_at(None)(n)
 
 
-def _find_kept(formula: RowFormula, outputs: Sequence[int]) -> int:
+def terms_of(formula: RowFormula, reductions: Iterable[int]) -> list[int]:
+    """Return the nodes that are reduced."""
+    return [formula.signature.nodes[n].operands[0][1] for n in reductions]
+
+
+def _find_kept(formula: RowFormula) -> int:
     """Return the node that the last reduction sums and that results need again, if it is costly; -1 for none.
 
     It is kept in the memory of the first result until that is written, as the exponentials of softmax are.
     """
-    needed, waiting = set(), list(outputs)
+    nodes, outputs = formula.signature.nodes, [n for _, n in formula.elements]
+    needed, waiting = set(), [*outputs]
     while waiting:
         n = waiting.pop()
-        if n not in needed and formula.nodes[n].is_element:
+        if n not in needed and formula.roles[n].is_element:
             needed.add(n)
-            waiting += [m for kind, m in formula.nodes[n].operands if kind == NODE]
+            waiting += [m for kind, m in nodes[n].operands if kind == NODE]
     last = [n for found in formula.reductions(formula.levels).values() for n in found]
-    for n in last:
-        term = formula.nodes[n].operands[0][1]
-        if term in needed and term not in outputs and formula.nodes[term].op in FORMULAS:
+    for term in terms_of(formula, last):
+        if term in needed and term not in outputs and nodes[term].op in FORMULAS:
             return term
     return -1
 
@@ -584,9 +560,9 @@ def write_rows(formula: RowFormula) -> Callable[[Any], None]:
             name = f"i{n}"
             return row.first_element(name) if at == "first" else row[name] if at is None else at[name]
 
-        values = Values(formula, load_input, [row[f"p{n}"] for n in range(formula.numbers)])
-        elements = [(k, n) for k, n in enumerate(formula.outputs) if formula.nodes[n].is_element]
-        kept = _find_kept(formula, [n for _, n in elements])
+        signature, elements = formula.signature, formula.elements
+        values = Values(row.w, signature, load_input, [row[f"p{n}"] for n in range(signature.numbers)])
+        kept = _find_kept(formula)
 
         def terms_at(at: At | Place, terms: Sequence[int]) -> list[Any]:
             value = values.compute_at(at)
@@ -596,9 +572,9 @@ def write_rows(formula: RowFormula) -> Callable[[Any], None]:
 
         for level in range(formula.levels + 1):
             for how, found in formula.reductions(level).items():
-                made = row.reduce(how, partial(terms_at, terms=values.terms(found)), len(found))
+                made = row.reduce(how, partial(terms_at, terms=terms_of(formula, found)), len(found))
                 values.numbers.update(zip(found, made, strict=True))
-            values.settle(level, "first")
+            settle(values, formula, level)
 
         def last_pass(at: At | Place) -> None:
             known = {} if kept < 0 else {kept: at[f"o{elements[0][0]}"]}
@@ -606,15 +582,13 @@ def write_rows(formula: RowFormula) -> Callable[[Any], None]:
             for k, n in elements:
                 at.write(f"o{k}", value(n))
 
-        sums = [(k, n) for k, n in enumerate(formula.outputs) if formula.nodes[n].is_segment]
-        if sums:
+        if sums := formula.segment_sums:
             assert isinstance(row, Row)  # columns have no segments
-            terms = values.terms([n for _, n in sums])
+            terms = terms_of(formula, [n for _, n in sums])
             row.reduce_segments(lambda at: [*map(values.compute_at(at), terms)], [f"o{k}" for k, _ in sums])
         if elements:
             row.each(last_pass)
-        for k, n in enumerate(formula.outputs):
-            if not formula.nodes[n].is_element and not formula.nodes[n].is_segment:
-                row.store(values.numbers[n], f"o{k}")
+        for k, n in formula.row_numbers:
+            row.store(values.numbers[n], f"o{k}")
 
     return write

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from ndgrad._src.core.call_watchers import FUNCTION, begin, end
 from ndgrad._src.core.modes import ThreadState
-from ndgrad._src.engine.call_watchers import FUNCTION, begin, end
 
 #: Seconds before the first line on the terminal, and seconds between two lines.
 PATIENCE = 2.0

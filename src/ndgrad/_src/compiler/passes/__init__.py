@@ -11,7 +11,7 @@
     dead_code            results that are never read
     piecewise            arrays assembled from parts in one step
     regions              overlapping parts as disjoint regions
-    reroll               repeated blocks as loops; periods: repetitions in a list
+    loops                repeated blocks as loops: reroll finds them; periods: repetitions in a list
     loop_building        inputs and outputs of such loops; loop_parts: a loop in pieces
     hoist_products       the products of all rounds of a loop at once
     shared_rounds        common work of the rounds of two loops, once
@@ -35,19 +35,17 @@ from __future__ import annotations
 
 from ndgrad._src.compiler.passes.broadcast import broadcasting
 from ndgrad._src.compiler.passes.constant_folding import folding, splat_constants
-from ndgrad._src.compiler.passes.counters import read_counted_rows
 from ndgrad._src.compiler.passes.cse import merge_repeated
 from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.passes.part_reads import read_parts
 from ndgrad._src.compiler.passes.piecewise import assemble_parts
-from ndgrad._src.compiler.passes.reroll import find_loops
 from ndgrad._src.compiler.passes.rewrite import Rules
-from ndgrad._src.compiler.passes.shared_rounds import share_rounds
 from ndgrad._src.compiler.passes.simplify import no_arithmetic
 from ndgrad._src.compiler.passes.views import canonical_views
 from ndgrad._src.compiler.program.program import Program
 
-_RULES = Rules(canonical_views, read_parts, folding, no_arithmetic, broadcasting)
+#: The rules of every program.
+RULES = Rules(canonical_views, read_parts, folding, no_arithmetic, broadcasting)
 
 #: Maximum number of walks of the rules through a program. Few programs change in a second walk.
 _WALKS = 4
@@ -58,7 +56,7 @@ def simplify_program(program: Program) -> Program:
     # Values that all rounds of a loop read are merged before the rules look at them.
     program = remove_dead_code(merge_repeated(splat_constants(program)))
     for _ in range(_WALKS):
-        walked = _RULES(program)
+        walked = RULES(program)
         if walked.instructions == program.instructions:  # no rule changed anything
             program = walked
             break
@@ -67,9 +65,3 @@ def simplify_program(program: Program) -> Program:
         if len(program.instructions) == before:
             break
     return remove_dead_code(assemble_parts(program))
-
-
-def roll_loops(program: Program) -> Program:
-    """Return a simplified program with its repeated blocks as loops."""
-    found = read_counted_rows(find_loops(program))
-    return share_rounds(found if found is program else remove_dead_code(_RULES(found)))

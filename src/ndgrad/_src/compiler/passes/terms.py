@@ -19,21 +19,10 @@ import numpy as np
 from ndgrad._src.compiler.passes.rewrite import Rules, Walk
 from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Program, Value
+from ndgrad._src.ops.operators import Recorded
 
 
-def _binary(op: str, swapped: bool = False) -> Callable[[Term, Any], Term]:
-    def method(self: Term, other: Any) -> Term:
-        left, right = (other, self) if swapped else (self, other)
-        return TermOps(self.walk).apply(op, left, right)
-
-    return method
-
-
-def _unary(op: str) -> Callable[[Term], Term]:
-    return lambda self: TermOps(self.walk).apply(op, self)
-
-
-class Term:
+class Term(Recorded):
     """A value of the program that a walk writes."""
 
     __slots__ = ("value", "walk")
@@ -58,23 +47,13 @@ class Term:
     def size(self) -> int:
         return self.value.size
 
-    __add__, __radd__ = _binary("add"), _binary("add", True)
-    __sub__, __rsub__ = _binary("sub"), _binary("sub", True)
-    __mul__, __rmul__ = _binary("mul"), _binary("mul", True)
-    __truediv__, __rtruediv__ = _binary("div"), _binary("div", True)
-    __pow__, __neg__, __abs__ = _binary("pow"), _unary("neg"), _unary("abs")
-    __matmul__ = _binary("matmul")
-    __lt__, __le__, __gt__, __ge__ = _binary("lt"), _binary("le"), _binary("gt"), _binary("ge")
-    __and__, __or__, __xor__ = _binary("logical_and"), _binary("logical_or"), _binary("logical_xor")
-    __invert__ = _unary("logical_not")
+    def _record(self, op: str, *operands: Any) -> Term:
+        found: Term = TermOps(self.walk).apply(op, *operands)
+        return found
 
-    def __eq__(self, other: object) -> Term:  # type: ignore[override]  # elementwise, as for arrays
-        return TermOps(self.walk).apply("eq", self, other)
-
-    def __ne__(self, other: object) -> Term:  # type: ignore[override]
-        return TermOps(self.walk).apply("ne", self, other)
-
-    __hash__ = None  # type: ignore[assignment]
+    def __matmul__(self, other: Any) -> Term:
+        found: Term = self._record("matmul", self, other)
+        return found
 
     def __getitem__(self, index: Any) -> Term:
         return TermOps(self.walk).apply("getitem", self, index=index if isinstance(index, tuple) else (index,))

@@ -130,7 +130,7 @@ class Program:
             raise ValueError(f"{self.name}: {len(missing)} of its outputs are not defined. [nd-compiler]")
 
     def __str__(self) -> str:
-        from ndgrad._src.compiler.program.text import print_program  # needed for printing only
+        from ndgrad._src.compiler.program.printing import print_program  # needed for printing only
 
         return print_program(self)
 

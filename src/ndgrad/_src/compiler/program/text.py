@@ -1,28 +1,12 @@
-"""Programs as text, and back.
+"""Programs read back from their text (ndgrad._src.compiler.program.printing).
 
-    program loss(%0: float64[3], %1: float64[3])
-      constant %2: float64[2] = [1.0, 2.0]
-      %3: float64[3] = mul(%0, %1)
-      %4: float64[] = sum_all(%3)                     # model.py:12
-      return %4
-
-`str(program)` shows the text, the tests of the passes compare it, and `parse_program` reads it back into an equal
-program. Settings are Python literals, with `float64` for a dtype and `1:5:2` written `slice(1, 5, 2)`. A constant of
-more than sixteen elements is written as its size alone, and a setting that is no literal (the pattern of a sparse
-matrix, a rule of the user's) as its class: `<Pattern>`. To read such a text back, these objects are passed in the order
-of the text, as returned by `left_out(program)`. The body of a loop is a program of its own. It is written below the
-loop under the name of its setting:
-
-      %3: float64[] = loop(%0, %1, count=10, carried=1, invariant=1, reads=(), last=0)
-        program body(%0: float64[], %1: float64[])
-          %2: float64[] = mul(%0, %1)
-          return %2
+`parse_program(str(program))` is an equal program. If the text omits objects, such as large constants, they are passed
+in the order of the text, as returned by `left_out(program)`.
 """
 
 from __future__ import annotations
 
 import ast
-import math
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -32,91 +16,8 @@ import numpy as np
 
 from ndgrad._src.arrays.dtypes import bfloat16
 from ndgrad._src.compiler.program.compiler_ops import op_named
+from ndgrad._src.compiler.program.printing import INLINE, setting_text
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
-
-_INLINE = 16
-
-
-def print_program(program: Program) -> str:
-    """Return the text of a program. Values are numbered in the order of their definitions."""
-    names: dict[Value, str] = {}
-
-    def define(value: Value) -> str:
-        names[value] = f"%{len(names)}"
-        return f"{names[value]}: {type_text(value)}"
-
-    lines = [f"program {program.name}({', '.join([define(v) for v in program.inputs])})"]
-    for value, array in program.constants.items():
-        lines.append(f"  constant {define(value)} = {constant_text(array)}")
-    for instruction in program.instructions:
-        arguments = [_argument_text(a, names) for a in instruction.arguments]
-        inner = [setting for setting in instruction.settings.values() if isinstance(setting, Program)]
-        called = f"{instruction.op.name}({', '.join([*arguments, *settings_text(instruction)])})"
-        line = f"  {', '.join([define(v) for v in instruction.results])} = {called}"
-        lines.append(line if instruction.where is None else f"{line:<80}  # {instruction.where}")
-        lines += [f"    {line}" for body in inner for line in print_program(body).splitlines()]
-    lines.append(f"  return {', '.join([names[v] for v in program.outputs])}")
-    return "\n".join(lines) + "\n"
-
-
-def value_names(program: Program) -> dict[Value, str]:
-    """Return the names of values in the text of a program."""
-    values = [*program.inputs, *program.constants, *[v for i in program.instructions for v in i.results]]
-    return {value: f"%{number}" for number, value in enumerate(values)}
-
-
-def settings_text(instruction: Instruction) -> list[str]:
-    """Return the settings of an instruction, each as name=value, without the programs inside it."""
-    return [
-        f"{name}={_setting_text(value)}"
-        for name, value in instruction.settings.items()
-        if not isinstance(value, Program)
-    ]
-
-
-def type_text(value: Value) -> str:
-    """Return the dtype and shape of a value: float64[3,4]."""
-    return f"{value.dtype.name}[{','.join(map(str, value.shape))}]"
-
-
-def constant_text(array: Any) -> str:
-    """Return a constant as the text shows it: its elements, or its size."""
-    if array.size > _INLINE:
-        return f"<{array.nbytes} bytes>"
-    return _setting_text(array.tolist())
-
-
-def _argument_text(argument: Any, names: dict[Value, str]) -> str:
-    return names[argument] if argument.__class__ is Value else _setting_text(argument)
-
-
-#: Classes written as Python literals.
-_LITERAL = (bool, int, float, str, type(None), type(Ellipsis))
-
-
-def _setting_text(setting: Any) -> str:
-    if setting.__class__ is complex and not _is_exact_literal(setting):
-        return f"complex({setting.real!r}, {setting.imag!r})"
-    if isinstance(setting, np.dtype):
-        return setting.name
-    if isinstance(setting, np.generic):
-        return f"{setting.dtype.name}({_setting_text(setting.item())})"
-    if isinstance(setting, tuple) and not hasattr(setting, "_fields"):
-        inner = [_setting_text(s) for s in setting]
-        return f"({inner[0]},)" if len(inner) == 1 else f"({', '.join(inner)})"
-    if isinstance(setting, list):
-        return f"[{', '.join(map(_setting_text, setting))}]"
-    if isinstance(setting, slice):
-        return f"slice({setting.start}, {setting.stop}, {setting.step})"
-    return repr(setting) if isinstance(setting, (*_LITERAL, complex)) else f"<{type(setting).__name__}>"
-
-
-def _is_exact_literal(number: complex) -> bool:
-    """True if Python's text for a complex number evaluates to that number. It does not for infinite parts and negative
-    zeros.
-    """
-    parts = number.real, number.imag
-    return all(math.isfinite(part) and (part != 0 or math.copysign(1.0, part) > 0) for part in parts)
 
 
 def left_out(program: Program) -> list[Any]:
@@ -125,7 +26,7 @@ def left_out(program: Program) -> list[Any]:
 
     `parse_program(str(program), left_out(program))` is the program again.
     """
-    found: list[Any] = [array for array in program.constants.values() if array.size > _INLINE]
+    found: list[Any] = [array for array in program.constants.values() if array.size > INLINE]
     for instruction in program.instructions:
         settings = instruction.settings.values()
         for given in (*instruction.arguments, *[s for s in settings if not isinstance(s, Program)]):
@@ -141,10 +42,8 @@ def _objects(setting: Any) -> list[Any]:
     """Return the parts of a setting that are no literals."""
     if isinstance(setting, list) or (isinstance(setting, tuple) and not hasattr(setting, "_fields")):
         return [found for part in setting for found in _objects(part)]
-    return [setting] if _setting_text(setting).startswith("<") else []
+    return [setting] if setting_text(setting).startswith("<") else []
 
-
-# ----- reading --------------------------------------------------------------------------------------------------------
 
 _HEAD = re.compile(r"program (\S*)\((.*)\)$")
 _TYPED = re.compile(r"(%\d+): (\w+)\[([\d,]*)\]")

@@ -10,8 +10,8 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from ndgrad._src.compiler.program.printing import constant_text, settings_text, type_text, value_names
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
-from ndgrad._src.compiler.program.text import constant_text, settings_text, type_text, value_names
 from ndgrad._src.debug.drawing import GraphPicture
 from ndgrad._src.debug.drawing.contents import Box, Contents
 from ndgrad._src.debug.source_lines import Place

@@ -35,6 +35,19 @@ def _fused_ops() -> Any:
     return fused_ops
 
 
+def multiply(a: Any, b: Any) -> Any:
+    """Return the product of two matrices by native kernels; None without kernels for them."""
+    return _products().multiply(a, b)
+
+
+@functools.cache
+def _products() -> Any:
+    """Return the module with products of matrices. As above, the import statement is left out of calls."""
+    from ndgrad._src.compiler.kernels import arrays  # needs llvmlite
+
+    return arrays
+
+
 def native_taps() -> Any:
     """Return the kernels over tables of taps for NumPy arrays."""
     from ndgrad._src.compiler.kernels import taps  # needs llvmlite

@@ -91,6 +91,7 @@ def compile(
     objects that `f` reaches (closures, globals, attributes) differ from all previous calls. Eight kinds of calls are
     kept. Some actions cannot be part of a program (values read by Python, prints, side effects). Such a kind of call
     runs eagerly; `ndgrad.compiler.explain(f, *args)` gives the reason, and with `fullgraph` it is an error.
+    Functions with `functools.lru_cache` keep their results: a call that finds none there runs eagerly in any case.
 
     Args:
         f: function, method, module or other callable. Without it, the result is a decorator.
@@ -280,7 +281,9 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
         assert broken is not None
         return Explanation(False, broken.reason, broken.where, 0, 0, 0, [], len(made.entries), "", Times())
     found = entry.specialisation
-    guards = [slots.label(i) for slots in found.traced.environment.captured for i in range(len(slots.then)) if slots.label(i)]
+    guards = [
+        slots.label(i) for slots in found.traced.environment.captured for i in range(len(slots.then)) if slots.label(i)
+    ]
     guards += [
         f"{label}: shape, dtype, strides, requires_grad" for _, _, _, label in found.traced.environment.tensors.values()
     ]

@@ -295,9 +295,15 @@ class CompiledFunction:
             self._last = Last.from_call(entry, args, kwargs)
             self._add_native_call(entry, args, kwargs, state.grad_enabled)
             return found
-        if self.fullgraph and entry.broken is not None:
-            raise entry.broken.again()
+        self._require_whole(entry)
         return self.function(*args, **kwargs)
+
+    def _require_whole(self, entry: Entry) -> None:
+        """Raise under `fullgraph` if a call has no program. A passing break does not raise: the eager call that follows
+        fills the cache that the trace has found empty, and the next call has a program.
+        """
+        if self.fullgraph and entry.broken is not None and not entry.broken.is_passing:
+            raise entry.broken.again()
 
     def _call_like_last(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool, tried: list[Entry]
@@ -333,8 +339,7 @@ class CompiledFunction:
                 del outer
             if entry.specialisation is not None:
                 return found
-            if self.fullgraph and entry.broken is not None:
-                raise entry.broken.again()
+            self._require_whole(entry)
         return self.function(*args, **kwargs)
 
     def _run_program(

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ndgrad._src.arrays import native_kernels
 from ndgrad._src.arrays import threads as allowed
 from ndgrad._src.arrays.device_kernels import copy_to
 from ndgrad._src.arrays.library import is_on_device, library_of
@@ -26,15 +27,15 @@ from ndgrad._src.compiler.kernels.columns import column_function
 from ndgrad._src.compiler.kernels.rows import EACH, HEAD, row_function
 from ndgrad._src.compiler.lower.row_programs import Columns, RowFormula, RowProgram, find_rows, operands_of, write_rows
 from ndgrad._src.compiler.native import pool, target
-from ndgrad._src.compiler.native.calls import address_reader
-from ndgrad._src.compiler.native.ir import element_of, module
+from ndgrad._src.compiler.native.calls import Input, Output, address_reader, make_call
+from ndgrad._src.compiler.native.ir import Function, element_of, module
 from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.passes.decompose import decompose
 from ndgrad._src.compiler.passes.terms import write_program
 from ndgrad._src.foundations.bounded_tables import make_room
 
 #: A function of a vocabulary, array arguments and settings.
-Function = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
+Formula = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
 
 #: Maximum number of calls that are remembered.
 _MOST = 4096
@@ -77,7 +78,7 @@ class _Plan(NamedTuple):
 _plans: dict[Any, _Plan | None] = {}
 
 
-def run_fused(function: Function, arrays: Sequence[Any], settings: Mapping[str, Any]) -> Any:
+def run_fused(function: Formula, arrays: Sequence[Any], settings: Mapping[str, Any]) -> Any:
     """Return the result of a function on dense arrays of one floating dtype by one kernel; None if it has no kernel.
 
     An argument may be None.
@@ -91,6 +92,9 @@ def run_fused(function: Function, arrays: Sequence[Any], settings: Mapping[str, 
         plan = _make_plan(function, arrays, settings)
         make_room(_plans, _MOST)
         _plans[key] = plan
+        if plan is not None and plan.launch is not None and not plan.expands:
+            call = make_builtin(plan.rows, plan.launch, [a for a in arrays if a is not None])
+            native_kernels.remember_call(function, arrays, settings, plan.results, call)
     except TypeError:  # a setting without a hash
         return None
     if plan is None:
@@ -117,7 +121,7 @@ def _expand(x: Any, shape: tuple[int, ...]) -> Any:
     return out
 
 
-def _make_plan(function: Function, arrays: Sequence[Any], settings: Mapping[str, Any]) -> _Plan | None:
+def _make_plan(function: Formula, arrays: Sequence[Any], settings: Mapping[str, Any]) -> _Plan | None:
     results: list[tuple[bool, ...] | None] = []
 
     def run(ops: Any, *terms: Any) -> Any:
@@ -146,7 +150,7 @@ def _make_plan(function: Function, arrays: Sequence[Any], settings: Mapping[str,
 def _kernel(
     formula: RowFormula, dtype: np.dtype[Any], by_columns: bool
 ) -> tuple[target.Code, int, struct.Struct]:
-    operands, parameters = operands_of(formula), [f"p{n}" for n in range(formula.numbers)]
+    operands, parameters = operands_of(formula), [f"p{n}" for n in range(formula.signature.numbers)]
     make, head, each = (column_function, columns.HEAD, columns.EACH) if by_columns else (row_function, HEAD, EACH)
     f = make("rows", element_of(dtype), target.host(), operands, parameters, write_rows(formula))
     code = target.Code(module([f, *maths.library(f.needed, target.host())]))
@@ -154,7 +158,7 @@ def _kernel(
 
 
 def _make_launch(program: RowProgram, dtype: np.dtype[Any]) -> _Launch:
-    rows, nodes = program.layout, program.formula.nodes
+    rows = program.layout
     by_columns = isinstance(rows, Columns)
     code, address, packed = _kernel(program.formula, dtype, by_columns)
     if isinstance(rows, Columns):
@@ -168,12 +172,12 @@ def _make_launch(program: RowProgram, dtype: np.dtype[Any]) -> _Launch:
         grain = max(1, min(-(-_CHUNK // elements), rows.rows))
         head, chunks = (rows.rows, grain, rows.segments, rows.length), -(-rows.rows // grain)
     segment = () if isinstance(rows, Columns) else (rows.segments, 1)
-    outputs = program.formula.outputs
-    steps = [along if nodes[n].is_element else segment if nodes[n].is_segment else once for n in outputs]
+    roles = [role for _, role in program.formula.results]
+    steps = [along if role.is_element else segment if role.is_segment else once for role in roles]
     parts = None
     if program.parts:  # Note [Parts of rows]
-        steps = [(part.row_step, 0) for part in program.parts[: len(outputs)]]
-        arrays = [0] * len(outputs) + [len(program.shapes)] * (len(program.parts) - len(outputs))
+        steps = [(part.row_step, 0) for part in program.parts[: len(roles)]]
+        arrays = [0] * len(roles) + [len(program.shapes)] * (len(program.parts) - len(roles))
         parts = tuple([(p.offset * dtype.itemsize, n + p.array) for p, n in zip(program.parts, arrays, strict=True)])
     words = [word for step in (*steps, *program.steps) for word in (0, *step)]
     each = columns.EACH if by_columns else EACH
@@ -188,6 +192,68 @@ def _make_launch(program: RowProgram, dtype: np.dtype[Any]) -> _Launch:
         parts,
         chunks,
         rows.rows * elements >= _SHARED,
+    )
+
+
+#: Words of the description of a launch, before a pair of words for each operand: the number of its array among inputs
+#: and outputs, and its offset in bytes.
+_WORK, _WORDS, _COUNT, _CHUNKS, _THREADS, _FIRST, _EACH, _OPERANDS, _PAIRS = range(9)
+
+
+@functools.cache
+def _launcher(arrays: int) -> target.Code:
+    """Return code that starts a kernel with the addresses of so many arrays, as `make_call` demands.
+
+    The words of the kernel are copied to the stack, so that calls of several threads do not disturb each other.
+    """
+    f = Function("launch", "ptr %pointers", "i64")
+
+    def word(number: int | str, kind: str = "i64") -> str:
+        return f.set(f"load {kind}, ptr {f.address('i64', description, str(number))}")
+
+    description = f.set(f"load ptr, ptr {f.address('i64', '%pointers', str(arrays))}")
+    count, source = word(_COUNT), word(_WORDS, "ptr")
+    words = f.set(f"alloca i64, i64 {count}")
+    with f.loop(count) as i:
+        value = f.set(f"load i64, ptr {f.address('i64', source, i)}")
+        f.do(f"store i64 {value}, ptr {f.address('i64', words, i)}")
+    first, each = word(_FIRST), word(_EACH)
+    with f.loop(word(_OPERANDS)) as i:
+        pair = f.add(f.mul(i, 2), _PAIRS)
+        start = f.set(f"load i64, ptr {f.address('i64', '%pointers', word(pair))}")
+        place = f.address("i64", words, f.add(first, f.mul(i, each)))
+        f.do(f"store i64 {f.add(start, word(f.add(pair, 1)))}, ptr {place}")
+    run = [f"ptr {word(_WORK, 'ptr')}", f"ptr {words}", f"i64 {word(_CHUNKS)}", f"i64 {word(_THREADS)}"]
+    f.call_outside("ndgrad_run", *run)
+    f.returns("i64 0")
+    return target.Code(module([f]), symbols=pool.symbols())
+
+
+def make_builtin(program: RowProgram, launch: _Launch, arrays: Sequence[Any]) -> Callable[..., Any]:
+    """Return a builtin that takes arrays like these and returns the tuple of results, or None if an array differs."""
+    dtype = arrays[0].dtype
+    inputs = [Input(dtype, a.shape) for a in arrays]
+    outputs = [Output(dtype, shape) for shape in program.shapes]
+    made = len(outputs)
+    parts = launch.parts or [(0, n) for n in range(made + len(inputs))]
+    # The pointers of a call begin with the inputs, the operands of a kernel with the results.
+    pairs = [w for offset, n in parts for w in (n + len(inputs) if n < made else n - made, offset)]
+    words = np.frombuffer(launch.packed.pack(*launch.words), np.int64)
+    threads = 0 if launch.is_large else 1
+    description = np.array(
+        [launch.address, words.ctypes.data, words.size, launch.chunks, threads, launch.first, launch.each, len(parts)]
+        + pairs,
+        np.int64,
+    )
+    code = _launcher(len(inputs) + made)
+    return make_call(
+        "fused",
+        inputs,
+        outputs,
+        code.address("launch"),
+        [description.ctypes.data],
+        release=launch.is_large,
+        keeps=(code, launch.code, words, description),
     )
 
 

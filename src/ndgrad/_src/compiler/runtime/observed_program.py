@@ -18,7 +18,7 @@ from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.steps import Call, Finished
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.replay import Replay
-from ndgrad._src.engine.call_watchers import FUNCTION, KERNEL, begin, end
+from ndgrad._src.core.call_watchers import FUNCTION, KERNEL, begin, end
 
 
 @dataclass(eq=False)

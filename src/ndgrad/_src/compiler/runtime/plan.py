@@ -11,7 +11,8 @@ from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.lower.float_errors import has_silent, reads_parts, reporting_ops
 from ndgrad._src.compiler.lower.in_place import Writes
 from ndgrad._src.compiler.lower.templates import Sizes
-from ndgrad._src.compiler.passes import roll_loops, simplify_program
+from ndgrad._src.compiler.passes import simplify_program
+from ndgrad._src.compiler.passes.loops import roll_loops
 from ndgrad._src.compiler.program.partition import split
 from ndgrad._src.compiler.program.program import Program, Value
 from ndgrad._src.compiler.runtime.backend import Later, Runner, runs_on_numpy

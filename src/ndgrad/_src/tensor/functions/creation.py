@@ -20,13 +20,13 @@ from ndgrad._src.arrays.device_kernels import make_alike, make_filled
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.placement import CPU, library_for, move_to
 from ndgrad._src.arrays.ranges import count_up, divide_evenly, raise_to_powers
+from ndgrad._src.core.call_watchers import FACTORY, call_watched
 from ndgrad._src.core.detach_checks import as_number, at_stake
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.open_levels import birth_level
 from ndgrad._src.core.out_argument import copy_into
 from ndgrad._src.core.saved import lift
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap
-from ndgrad._src.engine.call_watchers import FACTORY, call_watched
 from ndgrad._src.foundations import devices
 from ndgrad._src.tensor.arguments import as_shape, warn_user
 from ndgrad._src.tensor.checks import channels_last_order

@@ -19,12 +19,12 @@ from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.arrays.placement import library_for, move_to
 from ndgrad._src.arrays.precision import convert, is_float8, is_inexact, is_number
 from ndgrad._src.core.borrowed_memory import Lent
+from ndgrad._src.core.call_watchers import FACTORY, call_watched
 from ndgrad._src.core.detach_checks import as_number, stake_of
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.open_levels import birth_level
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad._src.core.versions import InferenceStorage
-from ndgrad._src.engine.call_watchers import FACTORY, call_watched
 from ndgrad._src.foundations import devices, registry
 from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.tensor.arguments import warn_user

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from ndgrad._src.foundations.missing_names import refusal
+
 
 class Switches:
     """Named settings, each of the type of its default: only these attributes can be assigned."""
@@ -63,15 +65,18 @@ class _Module(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in self._switches._names:
             return getattr(self._switches, name)
-        from ndgrad._src.foundations.missing_names import refusal  # only for missing names
-
         raise refusal(self.__name__, name)
 
 
 def module_of_switches(name: str, **defaults: Any) -> Switches:
-    """Give a module switches: `ndgrad.backends.cudnn.benchmark = True`."""
-    module = sys.modules[name]
+    """Give a module new switches: `ndgrad.backends.cudnn.benchmark = True`."""
     switches = Switches(name, **defaults)
+    give_switches(name, switches)
+    return switches
+
+
+def give_switches(name: str, switches: Switches) -> None:
+    """Make existing switches attributes of a module."""
+    module = sys.modules[name]
     vars(module)["_switches"] = switches
     module.__class__ = _Module
-    return switches
