@@ -100,7 +100,7 @@ _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal", -0.5: "rsqrt", 1: "clone"
 #: Other ops, as functions of operands and settings.
 _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "cast": cast, "clone": copies.clone, "unsafe_view": copies.unsafe_view, "reshape": copies.reshape, "linear": products.linear,
-    "matmul": products.matmul, "sum": columns.sum_over, "mean": lambda operands, settings: mean_over(operands, settings), "sum_all": full_reductions.sum_all, "mean_all": full_reductions.mean_all,
+    "matmul": products.matmul, "contract": products.contract, "sum": columns.sum_over, "mean": lambda operands, settings: mean_over(operands, settings), "sum_all": full_reductions.sum_all, "mean_all": full_reductions.mean_all,
     "keep": lambda operands, settings: keep(operands, settings),
     "cumsum": scans.cumsum, "cumprod": scans.cumprod, "linear_recurrence": scans.linear_recurrence,
     "logcumsumexp": scans.logcumsumexp, "cummax": scans.cummax, "cummin": scans.cummin,
