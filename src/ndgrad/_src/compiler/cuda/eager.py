@@ -23,10 +23,12 @@ from ndgrad._src.compiler.cuda import (
     cublas,
     cudnn,
     cudnn_backend,
+    cusolver,
     extrema,
     fourier,
     full_reductions,
     indexed,
+    large_matrices,
     launch,
     moves,
     products,
@@ -85,6 +87,8 @@ def prepare_stream() -> None:
     device = library.device_library.cuda.runtime.getDevice()
     cublas.handle(device)
     notes(device)
+    if cusolver.is_in_use():
+        cusolver.handle(device)
     if cudnn.front_end() is not None:
         cudnn.handle(device)
     elif cudnn_backend.functions() is not None:
@@ -97,6 +101,17 @@ def prepare_stream() -> None:
 _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal", -0.5: "rsqrt", 1: "clone"}
 
 
+def either_size(name: str) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
+    """Return the function for an op of small matrices, or of one large one."""
+    small, large = small_matrices.OPS[name], large_matrices.OPS[name]
+
+    def run(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        is_large = operands[0].ndim == 2 and len(operands[0]) > small_matrices.LARGEST_ORDER
+        return (large if is_large else small)(operands, settings)
+
+    return run
+
+
 #: Other ops, as functions of operands and settings.
 _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "cast": cast, "clone": copies.clone, "unsafe_view": copies.unsafe_view, "reshape": copies.reshape, "linear": products.linear,
@@ -106,7 +121,7 @@ _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "logcumsumexp": scans.logcumsumexp, "cummax": scans.cummax, "cummin": scans.cummin,
     "sort": sorting.sort, "argsort": sorting.argsort, "topk": sorting.topk, "kthvalue": sorting.kthvalue,
     "median": sorting.median, "nanmedian": sorting.nanmedian, "median_all": sorting.median_all,
-    "nanmedian_all": sorting.nanmedian_all, **extrema.OPS, **fourier.OPS, **small_matrices.OPS, **moves.OPS,
+    "nanmedian_all": sorting.nanmedian_all, **extrema.OPS, **fourier.OPS, **{name: either_size(name) for name in small_matrices.OPS}, **moves.OPS,
     "cat": copies.cat, "stack": copies.stack, "flip": copies.flip, "rot90": copies.rot90, "roll": copies.roll,
     "repeat": copies.repeat, "repeat_interleave": copies.repeat_interleave,
     "slice_backward": copies.slice_backward, "select_backward": copies.select_backward,
