@@ -7,11 +7,13 @@ cuBLAS and transforms of cuFFT are NumPy's. Kernels with instructions of tensor 
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 import types
 
 import ml_dtypes
 import numpy
+import scipy.linalg
 
 from tests.compiler.cuda import emulator
 from tests.gpu import counted_launches, stand_in
@@ -101,6 +103,62 @@ class PlanNd:
         made[...] = found.reshape(-1)
 
 
+def solve_triangular(_handle, side, triangle, order, unit, rows, columns, _one, a, a_step, b, b_step, dtype):
+    """X op(A) = B in place, for matrices by columns."""
+    assert side == 1
+    counted_launches.COUNTS["trsm"] += 1
+    matrix = array_at(a, (columns, columns), (1, a_step), dtype)
+    given = array_at(b, (rows, columns), (1, b_step), dtype)
+    used = numpy.triu(matrix) if triangle else numpy.tril(matrix)
+    used = used.T if order else used
+    if unit:
+        used = used - numpy.diag(numpy.diag(used)) + numpy.eye(columns, dtype=dtype)
+    given[...] = numpy.linalg.solve(used.T, given.T).T
+
+
+class Solver:
+    """cuSOLVER's functions for one matrix, by LAPACK."""
+
+    def __getattr__(self, name):
+        letter, kind = name.removeprefix("cusolverDn")[:1], name.removeprefix("cusolverDn")[1:]
+        dtype = numpy.float64 if letter == "D" else numpy.float32
+        if kind.endswith("_bufferSize"):
+            return lambda *words: setattr(words[-1]._obj, "value", 7) or 0
+        return lambda *words: getattr(self, f"_{kind}")(dtype, *words) or 0
+
+    def cusolverDnCreate(self, made):
+        made._obj.value = 1
+
+    def cusolverDnSetStream(self, handle, stream):
+        return 0
+
+    def cusolverDnDestroy(self, handle):
+        return 0
+
+    def _potrf(self, dtype, _handle, triangle, n, a, step, _work, _size, info):
+        counted_launches.COUNTS["potrf"] += 1
+        matrix = array_at(a, (n, n), (1, step), dtype)
+        factor = scipy.linalg.lapack.dpotrf if dtype is numpy.float64 else scipy.linalg.lapack.spotrf
+        made, found = factor(matrix, lower=not triangle, clean=0)
+        matrix[...] = made
+        array_at(info, (1,), (1,), numpy.int32)[0] = found
+
+    def _getrf(self, dtype, _handle, m, n, a, step, _work, pivots, info):
+        counted_launches.COUNTS["getrf"] += 1
+        matrix = array_at(a, (m, n), (1, step), dtype)
+        made, order, found = (scipy.linalg.lapack.dgetrf if dtype is numpy.float64 else scipy.linalg.lapack.sgetrf)(matrix)
+        matrix[...] = made
+        array_at(pivots, (n,), (1,), numpy.int32)[...] = order + 1
+        array_at(info, (1,), (1,), numpy.int32)[0] = found
+
+    def _getrs(self, dtype, _handle, order, n, count, a, step, pivots, b, b_step, info):
+        counted_launches.COUNTS["getrs"] += 1
+        matrix, found = array_at(a, (n, n), (1, step), dtype), array_at(b, (n, count), (1, b_step), dtype)
+        rows = array_at(pivots, (n,), (1,), numpy.int32) - 1
+        run = scipy.linalg.lapack.dgetrs if dtype is numpy.float64 else scipy.linalg.lapack.sgetrs
+        found[...] = run(matrix, rows, found, trans=order)[0]
+
+
 def fill_memory(memory, value, size):
     ctypes.memset(memory.ptr, value, size)
     counted_launches.COUNTS["memset"] += 1
@@ -126,6 +184,11 @@ def install() -> None:
     sys.modules["cupy_backends.cuda.api.driver"].launchKernel = launch
     cublas = sys.modules["cupy_backends.cuda.libs"].cublas
     cublas.gemmEx, cublas.gemmStridedBatchedEx = gemm, stacks
+    cublas.strsm, cublas.dtrsm = (functools.partial(solve_triangular, dtype=t) for t in (numpy.float32, numpy.float64))
+    from ndgrad._src.compiler.cuda import cusolver
+
+    solver = Solver()
+    cusolver.functions = lambda: solver
     stand_in.Pointer.memset_async = fill_memory
     counted_launches.Memory.memset_async = fill_memory
     cupy.cuda.runtime.memcpyAsync = copy_memory

@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays import native_kernels, threads
-from ndgrad._src.arrays.library import is_on_device
+from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.arrays.precision import FLOATING, run_in_single
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.errors import ShapeError
 from ndgrad._src.ops.matrix import adjoint, align, column, row
 from ndgrad._src.ops.table import Op, op
+from ndgrad._src.ops.vocabulary import raw_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
@@ -114,15 +115,21 @@ def _fold(x: Payload, ops: Vocabulary) -> Payload:
     return x if len(x.shape) == 2 else ops.reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
 
 
+def _times(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
+    """Return x * y. On a device the op's kernel is faster than the library's operator."""
+    return ops.mul(x, y) if is_on_device(y) else x * y
+
+
 def _matmul_x(g: Payload, y: Payload, x_ndim: int, ops: Vocabulary) -> Payload:
     """Return g y^H, summed over the leading dimensions that x does not have."""
     y_ndim = len(y.shape)
     if ops.raw and x_ndim == y_ndim == 2 and y.dtype.kind in FLOATING:
-        return multiply_matrices(g, y.T)  # equals the last lines, at half the cost for small matrices
+        # This equals the last lines, at half the cost for small matrices.
+        return ops.matmul(g, y.T) if is_on_device(y) else multiply_matrices(g, y.T)
     if y_ndim == 1:
         if x_ndim == 2:
             return ops.contract(g, ops.conj(y), subscripts="i,j->ij")
-        return g * ops.conj(y) if x_ndim == 1 else column(g, ops) * ops.conj(y)
+        return _times(g if x_ndim == 1 else column(g, ops), ops.conj(y), ops)
     if y_ndim == 2:
         if x_ndim == 1:
             return ops.matmul(ops.conj(y), g)
@@ -140,11 +147,11 @@ def _matmul_y(g: Payload, x: Payload, y_ndim: int, ops: Vocabulary) -> Payload:
     """Return x^H g, summed over the leading dimensions that y does not have."""
     x_ndim = len(x.shape)
     if ops.raw and x_ndim == y_ndim == 2 and x.dtype.kind in FLOATING:
-        return multiply_matrices(x.T, g)
+        return ops.matmul(x.T, g) if is_on_device(x) else multiply_matrices(x.T, g)
     if x_ndim == 1:
         if y_ndim == 2:
             return ops.contract(ops.conj(x), g, subscripts="i,j->ij")
-        return g * ops.conj(x) if y_ndim == 1 else column(ops.conj(x), ops) * row(g, ops)
+        return _times(g, ops.conj(x), ops) if y_ndim == 1 else _times(column(ops.conj(x), ops), row(g, ops), ops)
     if y_ndim == 1:
         return ops.matmul(adjoint(_fold(x, ops), ops), ops.reshape(g, shape=(math.prod(g.shape),)))
     if y_ndim == 2:
@@ -268,7 +275,7 @@ def _all_products(x: Any, y: Any) -> Any:
     NumPy's einsum does less work per row of such a product than its multiply, and takes two thirds of the time.
     """
     if x.__class__ is not numpy.ndarray:
-        return x * y
+        return raw_ops(library_of(x)).mul(x, y) if is_on_device(x) else x * y
     shape = tuple(map(max, x.shape, y.shape))
     if math.prod(shape) < _LARGE or not len(x) == len(y) > 1:
         return x * y
@@ -335,7 +342,7 @@ def _define_added_product(name: str, subscripts: str, factors: str, *, by_matmul
     """
     a_dims, b_dims, out_dims = split_subscripts(subscripts)
 
-    def multiply_matrices(a: Payload, b: Payload, ops: Vocabulary) -> Payload:
+    def multiply(a: Payload, b: Payload, ops: Vocabulary) -> Payload:
         return ops.matmul(a, b) if by_matmul else ops.contract(a, b, subscripts=subscripts)
 
     def a_rule(g: Payload, b: Payload, alpha: Any, ops: Vocabulary) -> Payload:
@@ -353,8 +360,14 @@ def _define_added_product(name: str, subscripts: str, factors: str, *, by_matmul
         return _scale(out, alpha.conjugate())
 
     def forward(np: Library, x: Payload, a: Payload, b: Payload, *, beta: Any, alpha: Any) -> Payload:
-        out = _matmul(a, b) if by_matmul else _contract(np, a, b, subscripts=subscripts)
-        out = _scale(out, alpha)
+        if is_on_device(a) and is_on_device(b) and is_on_device(x) and a.dtype.kind in FLOATING:
+            ops = raw_ops(np)
+            out = _scale(multiply(a, b, ops), alpha)
+            if beta != 0:
+                return ops.add(out, _scale(x, beta))
+        else:
+            out = _matmul(a, b) if by_matmul else _contract(np, a, b, subscripts=subscripts)
+            out = _scale(out, alpha)
         if beta != 0:
             return out + _scale(x, beta)
         shape, dtype = numpy.broadcast_shapes(x.shape, out.shape), np.result_type(x, out)
@@ -367,7 +380,7 @@ def _define_added_product(name: str, subscripts: str, factors: str, *, by_matmul
             la, lb = ("Z" if is_batched else "" for is_batched in batched[1:])
             out = ops.contract(a, b, subscripts=f"{la}{a_dims},{lb}{b_dims}->Z{out_dims}")
         else:
-            out = multiply_matrices(a, b, ops)
+            out = multiply(a, b, ops)
             out = ops.expand(out, shape=(size, *out.shape))
         out = _scale(out, alpha)
         if beta == 0:
@@ -381,8 +394,8 @@ def _define_added_product(name: str, subscripts: str, factors: str, *, by_matmul
         vjp={"x": lambda g, beta: _scale(g, beta.conjugate()), "a": a_rule, "b": b_rule},
         jvp={
             "x": lambda t, beta: _scale(t, beta),
-            "a": lambda t, b, alpha, ops: _scale(multiply_matrices(t, b, ops), alpha),
-            "b": lambda t, a, alpha, ops: _scale(multiply_matrices(a, t, ops), alpha),
+            "a": lambda t, b, alpha, ops: _scale(multiply(t, b, ops), alpha),
+            "b": lambda t, a, alpha, ops: _scale(multiply(a, t, ops), alpha),
         },
         batch=batch,
         saved_names=dict(zip("ab", factors.split(), strict=True)),

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays import native_kernels
 from ndgrad._src.arrays.library import is_on_device
+from ndgrad._src.arrays.meta import MetaArray
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops import activation, join, product, reduce, shape, slices  # noqa: F401  # rules use these ops
 from ndgrad._src.ops.errors import refuse_complex
@@ -162,14 +163,17 @@ def _run_back(
 
 def _layer(
     np: Library, x: Payload, first: Payload, cell: Payload, w: Payload, b: Payload, *, mode: str,
-    sizes: tuple[int, ...], reverse: bool,
+    sizes: tuple[int, ...], reverse: bool, keeps: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
     refuse_complex("recurrent_layer", *(a for a in (x, first, cell, w, b) if a is not None))
     kernels = native_kernels.recurrent_kernels(x, first, cell, w, b) if x.ndim == 2 else None
     if kernels is not None:
         found: tuple[Any, ...] = kernels.layer(mode, x, first, cell, w, b, tuple(each_step(sizes, reverse)))
         return found
-    return _run_steps(x, first, cell, w, b, mode, sizes, reverse, raw_ops(np))
+    found = _run_steps(x, first, cell, w, b, mode, sizes, reverse, raw_ops(np))
+    if keeps and isinstance(x, MetaArray) and x.ndim == 2:  # the shape of the values that a device's kernels keep
+        return (*found[:3], MetaArray((x.shape[0], KEPT[mode] * w.shape[-1]), x.dtype), *found[4:])
+    return found
 
 
 def _gradients(
@@ -239,11 +243,12 @@ def _jvp(
     return _join_steps(rows_t, reverse, ops), state_t, cell_t, None, None, None
 
 
-# The states of all steps, the last states and cells, and the values kept for reverse mode, as described above.
+# The states of all steps, the last states and cells, and the values kept for reverse mode, as described above. `keeps`
+# is True if the kernels of a device run the layer, so that a trace knows the shape of the kept values.
 recurrent_layer = op(
     "recurrent_layer", "x first cell w b",
     _layer,
-    settings={"mode": "LSTM", "sizes": (), "reverse": False},
+    settings={"mode": "LSTM", "sizes": (), "reverse": False, "keeps": False},
     vjp=_vjp,
     jvp=_jvp,
     batch="leading",

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from ndgrad._src.arrays import device_kernels
 from ndgrad._src.arrays.dtypes import float32, float64
 from ndgrad._src.arrays.precision import FLOATING
 from ndgrad._src.compiler.capture.graph_break import current_tracer
@@ -148,7 +149,8 @@ def _run_layer(
     parts = [t if t is None or t.dtype == dtype else t.to(dtype) for t in (*first, *weights[:2])]
     state, (w, b) = parts[:-2], parts[-2:]
     cell = state[1] if mode == "LSTM" else None
-    settings = {"mode": mode, "sizes": tuple(sizes), "reverse": backwards}
+    keeps = rows.device.type == "cuda" and dtype in (float32, float64) and device_kernels.kernels() is not None
+    settings = {"mode": mode, "sizes": tuple(sizes), "reverse": backwards, "keeps": keeps}
     out, h, c, *_ = recurrent_layer.eager(rows, state[0], cell, w, b, **settings)
     return out, (h, c) if mode == "LSTM" else (h,)
 

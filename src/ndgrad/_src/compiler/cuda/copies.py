@@ -173,7 +173,9 @@ def _one(char: str, device: int) -> launch.Kernel:
     return launch.Kernel(
         f"""{PRELUDE}
 struct Arguments {{ {STORED[char]}* out; }};
-extern "C" __global__ void kernel(const Arguments a) {{ put(*a.out, ({COMPUTED[char]})1); }}
+extern "C" __global__ void kernel(const Arguments a) {{
+    put(*a.out, ({COMPUTED[char]})1);
+}}
 """,
         "q",
     )

@@ -14,6 +14,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ndgrad._src.arrays import library
 
 #: Bytes of a handle's workspace, as NVIDIA recommends for Hopper.
@@ -29,6 +31,9 @@ _STACKS: list[Any] = [
     _pointer, _int, _int, _int, _int, _int, _pointer, _pointer, _int, _int, _long, _pointer, _int, _int, _long, _pointer,
     _pointer, _int, _int, _long, _int, _int, _int,
 ]  # fmt: skip
+_TRSM: list[Any] = [_pointer, _int, _int, _int, _int, _int, _int, _pointer, _pointer, _int, _pointer, _int]
+_LETTERS = {"f": "s", "d": "d"}
+_ONES = {"f": np.ones(1, np.float32), "d": np.ones(1, np.float64)}
 
 
 @functools.lru_cache(maxsize=1)
@@ -45,6 +50,7 @@ def functions() -> Any:
         made.cublasSetStream_v2.argtypes = [_pointer, _pointer]
         made.cublasSetWorkspace_v2.argtypes = [_pointer, _pointer, ctypes.c_size_t]
         made.cublasDestroy_v2.argtypes = [_pointer]
+        made.cublasStrsm_v2.argtypes = made.cublasDtrsm_v2.argtypes = _TRSM
     return made
 
 
@@ -75,6 +81,13 @@ class Handle:
         if status:
             _succeed(status)
 
+    def trsm(self, char: str, triangle: int, order: int, unit: int, rows: int, columns: int, *words: int) -> None:
+        """Call cublasStrsm or cublasDtrsm with the matrix on the right. `words` are its address and step, and those of the
+        right-hand sides.
+        """
+        run = self._functions.cublasDtrsm_v2 if char == "d" else self._functions.cublasStrsm_v2
+        _succeed(run(self._address, 1, triangle, order, unit, rows, columns, _ONES[char].ctypes.data, *words))
+
     def __del__(self) -> None:
         if getattr(self, "_address", None) is not None:
             self._functions.cublasDestroy_v2(self._address)
@@ -98,6 +111,10 @@ class _OfCuPy:
 
     def gemm(self, *words: Any) -> None:
         self._functions.gemmEx(library.device_library.cuda.device.get_cublas_handle(), *words)
+
+    def trsm(self, char: str, triangle: int, order: int, unit: int, rows: int, columns: int, *words: int) -> None:
+        run, here = getattr(self._functions, f"{_LETTERS[char]}trsm"), library.device_library.cuda.device.get_cublas_handle()
+        run(here, 1, triangle, order, unit, rows, columns, _ONES[char].ctypes.data, *words)
 
     def stacks(self, *words: Any) -> None:
         self._functions.gemmStridedBatchedEx(library.device_library.cuda.device.get_cublas_handle(), *words)

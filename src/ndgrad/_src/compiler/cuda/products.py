@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndgrad._src.arrays import gpu_switches
+from ndgrad._src.arrays import gpu_switches, library
 from ndgrad._src.compiler.cuda import cublas_lt, launch
 from ndgrad._src.compiler.cuda.columns import add_along
-from ndgrad._src.compiler.cuda.copies import in_order
+from ndgrad._src.compiler.cuda.copies import in_order, reshape
 from ndgrad._src.compiler.cuda.cublas import handle
 from ndgrad._src.foundations.bounded_tables import make_room
+from ndgrad._src.ops.product import plan_of
 
 #: cuBLAS's numbers of dtypes, by their characters, and of the precisions of sums.
 _TYPES = {"f": 0, "d": 1, "e": 2, "E": 14}
@@ -222,20 +223,71 @@ def matmul(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     x, y = operands
     if y.ndim == 2 and x.ndim >= 2:
         return product(_rows(x), y)
-    lead = x.shape[:-2]
-    if x.ndim < 3 or y.shape[:-2] != lead or x.dtype != y.dtype or x.shape[-1] != y.shape[-2] or not (x.size and y.size):
+    if x.ndim == 0 or y.ndim == 0:
         return None
-    a, b = _stack(x), _stack(y)
+    if x.ndim == 1 or y.ndim == 1:
+        return _with_vectors(x, y)
+    return _stacks(x, y)
+
+
+def _with_vectors(x: Any, y: Any) -> Any:
+    """Return a product of which an operand is a vector: it is a matrix of one row, or of one column."""
+    left = x.reshape(1, len(x)) if x.ndim == 1 else x
+    right = y.reshape(len(y), 1) if y.ndim == 1 else y
+    out = matmul((left, right), {})
+    if out is None:
+        return None
+    shape = out.shape[:-1] if y.ndim == 1 else out.shape
+    return launch.shaped(out, (*shape[:-2], *shape[-1:]) if x.ndim == 1 and y.ndim > 1 else shape[:-1] if x.ndim == 1 else shape)
+
+
+def _stacks(x: Any, y: Any) -> Any:
+    """Return the products of stacks of matrices with equal leading dimensions, or of one matrix with those of a stack."""
+    lead = x.shape[:-2] or y.shape[:-2]
+    if x.dtype != y.dtype or x.shape[-1] != y.shape[-2] or not (x.size and y.size):
+        return None
+    if any(a.ndim > 2 and a.shape[:-2] != lead for a in (x, y)):
+        return None
+    count = prod(lead)
+    a, b = _stack(x, count), _stack(y, count)
     if a is None or b is None:
         return None
     out = launch.new((*lead, x.shape[-2], y.shape[-1]), x.dtype)
-    multiply(a, b, out.reshape(len(a), *out.shape[-2:]))
+    multiply(a, b, out.reshape(count, *out.shape[-2:]))
     return out
 
 
-def _stack(x: Any) -> Any:
+def contract(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """Return a contraction of two arrays as one product of (stacks of) matrices; None if it is left to CuPy."""
+    (x, y), plan = operands, plan_of(settings["subscripts"])
+    if x.dtype != y.dtype or x.dtype.char not in _TYPES or not (x.size and y.size):
+        return None
+    if plan.turned is not None:
+        return contract((y, x), {"subscripts": plan.turned})
+    if plan.elementwise:
+        return None
+    x, y = x.transpose(plan.x_order), y.transpose(plan.y_order)
+    s, k = plan.shared, plan.x_contracted
+    lead, x_own, y_own = x.shape[:s], x.shape[s : s + plan.x_own], y.shape[s + k :]
+    size = prod(x.shape[s + plan.x_own :])
+    left = _merge_dims(x, (*lead, prod(x_own), size))
+    right = _merge_dims(y, (*lead, size, prod(y_own)))
+    out = matmul((left, right), {})
+    return None if out is None else launch.shaped(out, (*lead, *x_own, *y_own)).transpose(plan.order)
+
+
+def _merge_dims(x: Any, shape: tuple[int, ...]) -> Any:
+    """Return an array in a shape with merged dimensions: a view if strides allow it, else a copy."""
+    out = reshape((x,), {"shape": shape})
+    return x.reshape(shape) if out is None else out
+
+
+def _stack(x: Any, count: int) -> Any:
     """Return (N, rows, columns) whose matrices cuBLAS supports; None if there are no such numbers."""
     if x.dtype.char not in _TYPES:
         return None
+    if x.ndim == 2:  # the same matrix for all
+        x = x if takes(x) else in_order(x)
+        return library.device_library.ndarray((count, *x.shape), x.dtype, x.data, (0, *x.strides))
     x = x if x.ndim == 3 else x.reshape(-1, *x.shape[-2:])
     return x if takes(x) else in_order(x)

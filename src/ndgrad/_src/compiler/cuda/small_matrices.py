@@ -256,7 +256,8 @@ class _Here(threading.local):
 
 
 @functools.lru_cache(maxsize=1)
-def _here() -> _Here:
+def flag_of_thread() -> _Here:
+    """Return the flag of this thread."""
     return _Here()
 
 
@@ -299,7 +300,7 @@ def _run(
     if first is None or second is None:
         return False
     kernel, each = _kernel(name, a.dtype.char, a.shape[-1], a.data.device_id)
-    here = _here() if checks else None
+    here = flag_of_thread() if checks else None
     address = 0
     if here is not None:
         here.flag[0] = 0
