@@ -144,7 +144,7 @@ def _pointwise(op: Op, declaration: F, name: str, home: str = "ndgrad") -> F:
                 return function(*args[1:], **settings)
             if too_many:
                 known = f"{len(op.args)} positional argument{'s' * (len(op.args) > 1)}"
-                raise TypeError(f"{name}() takes {known} but {len(args)} were given")
+                raise TypeError(f"{name}() takes {known} but {len(args)} were given [nd-arguments]")
             if (other := answer(function, args, _given_settings(op, settings))) is not UNASKED:
                 return other
         return run(op, args, settings)

@@ -103,7 +103,7 @@ _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal", -0.5: "rsqrt", 1: "clone"
 
 def either_size(name: str) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
     """Return the function for an op of small matrices, or of one large one."""
-    small, large = small_matrices.OPS[name], large_matrices.OPS[name]
+    small, large = getattr(small_matrices, name), getattr(large_matrices, name)
 
     def run(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         is_large = operands[0].ndim == 2 and len(operands[0]) > small_matrices.LARGEST_ORDER
@@ -115,13 +115,18 @@ def either_size(name: str) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
 #: Other ops, as functions of operands and settings.
 _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "cast": cast, "clone": copies.clone, "unsafe_view": copies.unsafe_view, "reshape": copies.reshape, "linear": products.linear,
-    "matmul": products.matmul, "contract": products.contract, "sum": columns.sum_over, "mean": lambda operands, settings: mean_over(operands, settings), "sum_all": full_reductions.sum_all, "mean_all": full_reductions.mean_all,
+    "matmul": products.matmul, "contract": products.contract, "sum": columns.sum_over, "mean": lambda operands, settings: mean_over(operands, settings),
+    "sum_all": full_reductions.sum_all, "mean_all": full_reductions.mean_all,
     "keep": lambda operands, settings: keep(operands, settings),
     "cumsum": scans.cumsum, "cumprod": scans.cumprod, "linear_recurrence": scans.linear_recurrence,
     "logcumsumexp": scans.logcumsumexp, "cummax": scans.cummax, "cummin": scans.cummin,
     "sort": sorting.sort, "argsort": sorting.argsort, "topk": sorting.topk, "kthvalue": sorting.kthvalue,
     "median": sorting.median, "nanmedian": sorting.nanmedian, "median_all": sorting.median_all,
-    "nanmedian_all": sorting.nanmedian_all, **extrema.OPS, **fourier.OPS, **{name: either_size(name) for name in small_matrices.OPS}, **moves.OPS,
+    "nanmedian_all": sorting.nanmedian_all, **extrema.OPS,
+    **{name: either_size(name) for name in ("inv", "cholesky", "cofactor", "det", "slogdet", "solve", "solve_triangular")},
+    "fft_c2c": fourier.c2c, "fft_r2c": fourier.r2c, "fft_c2r": fourier.c2r, "scale_bins": fourier.scale_bins,
+    "im2col": moves.im2col, "col2im": moves.col2im, "tril": moves.tril, "triu": moves.triu,
+    "pairs": moves.pairs, "from_pairs": moves.from_pairs, "cross": moves.cross,
     "cat": copies.cat, "stack": copies.stack, "flip": copies.flip, "rot90": copies.rot90, "roll": copies.roll,
     "repeat": copies.repeat, "repeat_interleave": copies.repeat_interleave,
     "slice_backward": copies.slice_backward, "select_backward": copies.select_backward,

@@ -214,6 +214,3 @@ def scale_bins(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     words = count, x.shape[dim], prod(x.shape[dim + 1 :]), settings["size"], x.data.ptr, out.data.ptr
     _bins("scale", x.dtype.char, x.data.device_id)(-(-count // THREADS), THREADS, *words, settings["factor"])
     return out
-
-
-OPS = {"fft_c2c": c2c, "fft_r2c": r2c, "fft_c2r": c2r, "scale_bins": scale_bins}

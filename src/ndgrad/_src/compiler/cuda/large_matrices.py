@@ -283,9 +283,3 @@ def solve_triangular(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any
         a.data.ptr, step, out.data.ptr, b.shape[1],
     )  # fmt: skip
     return out
-
-
-OPS = {
-    "inv": inv, "cholesky": cholesky, "cofactor": cofactor, "det": det, "slogdet": slogdet, "solve": solve,
-    "solve_triangular": solve_triangular,
-}  # fmt: skip

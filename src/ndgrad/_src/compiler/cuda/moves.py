@@ -248,8 +248,3 @@ def cross(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     words = x.data.ptr, y.data.ptr, out.data.ptr, prod(x.shape[dim + 1 :])
     _start(_computing("cross", x.dtype.char, x.data.device_id), x.size // 3, *words)
     return out
-
-
-OPS = {
-    "im2col": im2col, "col2im": col2im, "tril": tril, "triu": triu, "pairs": pairs, "from_pairs": from_pairs, "cross": cross,
-}  # fmt: skip

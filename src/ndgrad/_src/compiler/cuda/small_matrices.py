@@ -226,14 +226,18 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) kernel(const Arguments 
 }
 """,
 }
-_WITH_B = frozenset(("inv", "cofactor", "solve", "solve_triangular", "cholesky_gradient"))
 _LAYOUT = "15q"
+
+
+def _needs_b(name: str) -> bool:
+    """True if a kernel keeps columns of a second matrix in shared memory."""
+    return "B(" in _BODIES[name]
 
 
 def source(name: str, char: str, order: int, warps: int) -> str:
     """Return the text of a kernel for matrices of one order."""
     return (
-        f"typedef {_TYPES[char]} T; enum {{ N = {order}, WARPS = {warps}, HAS_B = {int(name in _WITH_B)} }};\n"
+        f"typedef {_TYPES[char]} T; enum {{ N = {order}, WARPS = {warps}, HAS_B = {int(_needs_b(name))} }};\n"
         f"{_SOURCE}{_BODIES[name]}"
     )
 
@@ -241,7 +245,7 @@ def source(name: str, char: str, order: int, warps: int) -> str:
 @functools.lru_cache(maxsize=256)
 def _kernel(name: str, char: str, order: int, device: int) -> tuple[launch.Kernel, int]:
     """Return a kernel and the matrices of a block."""
-    size = (order * (order + 1) + (order * 33 if name in _WITH_B else 0)) * (8 if char == "d" else 4)
+    size = (order * (order + 1) + (order * 33 if _needs_b(name) else 0)) * (8 if char == "d" else 4)
     warps = max(1, min(8, _SHARED // size))
     return launch.Kernel(source(name, char, order, warps), _LAYOUT), warps
 
@@ -388,9 +392,3 @@ def cholesky_gradient(factor: Any, g: Any) -> Any:
         return None
     out = launch.new(factor.shape, factor.dtype)
     return out if _run("cholesky_gradient", factor, g, out) else None
-
-
-OPS = {
-    "inv": inv, "cholesky": cholesky, "cofactor": cofactor, "det": det, "slogdet": slogdet, "solve": solve,
-    "solve_triangular": solve_triangular,
-}  # fmt: skip

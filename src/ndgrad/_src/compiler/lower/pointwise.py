@@ -20,9 +20,8 @@ from ndgrad._src.compiler.kernels.maths.functions import muladd
 from ndgrad._src.compiler.kernels.reductions import REDUCTIONS, Reduction
 from ndgrad._src.compiler.native.ir import SIZES, TYPES, Function, Vector, element_of
 from ndgrad._src.compiler.program.program import Instruction, Value
+from ndgrad._src.ops.table import Op
 
-#: Ops that set no bit of the floating-point status for ordinary numbers in lanes that are not read.
-_QUIET = frozenset(["add", "sub", "mul", "neg", "abs", "square"])
 #: Bytes of the smallest register of vectors.
 _REGISTER = 16
 
@@ -109,6 +108,13 @@ def converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
     )
 
 
+def _is_linear(op: Op, count: int) -> bool:
+    """True if an op is linear in each argument, so that it sets no bit of the floating-point status for zeros in lanes that are
+    not read.
+    """
+    return len(frozenset().union(*op.linear_in(count))) == count
+
+
 def computing_dtype(instruction: Instruction) -> np.dtype[Any] | None:
     """Return the dtype in which an instruction computes: that of its result, or the common one of a comparison's
     arguments. None if there is no common one.
@@ -145,7 +151,7 @@ def emit(f: Function, instruction: Instruction, arguments: Sequence[Any], lanes:
         # A processor with masks would compute only the chosen values, and miss the errors of the others.
         values = [_apart(f, v, Vector(element_of(dtype), lanes)) if i not in conditions else v for i, v in enumerate(values)]
     wide = _whole_register(element_of(dtype), lanes)
-    if wide == lanes or conditions or name in _QUIET or instruction.op.returns_bool:
+    if wide == lanes or conditions or instruction.op.returns_bool or _is_linear(instruction.op, len(arguments)):
         made = operations.emit(f, name, _name(dtype), lanes, *values, **instruction.settings)
     else:
         padded = [_pad(f, v, Vector(element_of(dtype), lanes), wide) for v in values]

@@ -1,4 +1,4 @@
-"""Repeated blocks of a simplified program as loops."""
+"""Repeated blocks of a simplified program as loops. Exact: each round computes what its block did."""
 
 from __future__ import annotations
 
