@@ -33,7 +33,7 @@ _STACKS: list[Any] = [
 ]  # fmt: skip
 _TRSM: list[Any] = [_pointer, _int, _int, _int, _int, _int, _int, _pointer, _pointer, _int, _pointer, _int]
 _LETTERS = {"f": "s", "d": "d"}
-_ONES = {"f": np.ones(1, np.float32), "d": np.ones(1, np.float64)}
+_ONES: dict[str, np.ndarray[Any, Any]] = {"f": np.ones(1, np.float32), "d": np.ones(1, np.float64)}
 
 
 @functools.lru_cache(maxsize=1)
