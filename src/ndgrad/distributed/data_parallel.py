@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.core.grad_mode import is_grad_enabled, no_grad
 from ndgrad._src.core.node import edge_node
 from ndgrad._src.core.traversal import iterate_nodes
@@ -205,6 +206,32 @@ class DistributedDataParallel(Module, Joinable):
         Args:
             *inputs, **kwargs: arguments of the module.
         """
+        return self._run(self.module, inputs, kwargs)
+
+    def __environment__(self) -> list[Any]:
+        """Return the dependencies of a function that calls this object. Its own state is none, because such a function
+        runs eagerly.
+        """
+        return [self.module]
+
+    def compile_inside(self, options: dict[str, Any]) -> Callable[..., Any]:
+        """Return the call of this object with a compiled module. The averages of gradients stay outside of the program,
+        because they run while backward computes further gradients.
+
+        Args:
+            options: options of the compiled function.
+        """
+        from ndgrad._src.compiler.runtime.entry import compiled_function  # loaded only if something is compiled
+
+        return _CompiledCall(self, compiled_function(self.module, options))
+
+    def _run(self, module: Callable[..., Any], inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the module, or its compiled form."""
+        if current_tracer.get() is not None:
+            raise GraphBreak(
+                "DistributedDataParallel sends gradients while backward runs. Compile it alone, "
+                "ndgrad.compile(DistributedDataParallel(module)), which compiles the module"
+            )
         recording = is_grad_enabled() and self.require_backward_grad_sync
         if self._active and recording and self._next and self._next < len(self._buckets):
             raise RuntimeError(
@@ -220,7 +247,7 @@ class DistributedDataParallel(Module, Joinable):
             self._send_buffers()
         if self.device_ids:
             inputs, kwargs = _move((inputs, kwargs), self.device_ids[0])
-        out = self.module(*inputs, **kwargs)
+        out = module(*inputs, **kwargs)
         if self.output_device is not None:
             out = _move(out, self.output_device)
         if recording:
@@ -480,6 +507,19 @@ class DistributedDataParallel(Module, Joinable):
                     t._array[...] = flat[start : start + t.numel()].reshape(tuple(t.shape))
                     storage_of(t).bump("broadcast")
                     start += t.numel()
+
+
+class _CompiledCall:
+    """Call of a data parallel module whose module is compiled. Reports are those of the compiled module."""
+
+    def __init__(self, net: DistributedDataParallel, compiled: Any) -> None:
+        self._net, self._compiled = net, compiled
+
+    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self._net._run(self._compiled, inputs, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._compiled, name)
 
 
 class _RankWithoutBatch(JoinHook):

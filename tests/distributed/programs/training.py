@@ -225,3 +225,31 @@ def a_step_is_recorded_and_the_machine_measured_alike_on_all_ranks():
     dist.all_gather_object(seen, (machine.inside, machine.overlap, machine.crowding))
     assert len(set(seen)) == 1
     assert job.predict(machine, 64).messages.seconds > job.predict(machine, 2).messages.seconds > 0
+
+
+@on_ranks(1, 2)
+def a_compiled_data_parallel_module_is_traced_once():
+    nets = [DistributedDataParallel(_model()) for _ in range(3)]
+    compiled = ndgrad.compile(nets[1])
+    opts = [ndgrad.optim.SGD(net.parameters(), lr=0.05) for net in nets]
+
+    def step(call, opt, x, y):
+        opt.zero_grad()
+        loss = ((call(x) - y) ** 2).mean()
+        loss.backward()
+        opt.step()
+        return loss.detach()
+
+    whole = ndgrad.compile(step)
+    for i in range(4):
+        x, y = (_mine(t) for t in _batch(i))
+        want = step(nets[0], opts[0], x, y)
+        close(step(compiled, opts[1], x, y), want.numpy(), 1e-10)
+        close(whole(nets[2], opts[2], x, y), want.numpy(), 1e-10)
+    assert compiled.traces == 1
+    assert compiled.module is nets[1].module
+    for other in nets[1:]:
+        for p, q in zip(nets[0].parameters(), other.parameters(), strict=True):
+            close(q.detach(), p.detach().numpy(), 1e-10)
+    reason = ndgrad.compiler.explain(step, nets[2], opts[2], x, y).reason
+    assert "sends gradients while backward runs" in str(reason)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.arrays.dtypes import as_numpy_dtype
+from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.core.grad_mode import enable_grad, is_grad_enabled, no_grad
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.saved_hooks import saved_tensors_hooks
@@ -410,6 +411,11 @@ class _State:
 
     def call(self, module: Any, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a module with whole parameters."""
+        if current_tracer.get() is not None:
+            raise GraphBreak(
+                f"a fully sharded {type(module).__name__} gathers its parameters by messages. Compile functions or "
+                "modules inside of it, before fully_shard"
+            )
         if thread.levels:
             raise NotImplementedError(
                 f"a fully sharded {type(module).__name__} inside a transform (grad, vmap, ...): its parameters "

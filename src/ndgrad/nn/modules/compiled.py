@@ -19,7 +19,9 @@ class CompiledModule(Module):
         self._orig_mod = module
         self.options = options
         self.training = module.training
-        self.compiled_forward = compiled_function(module, options)
+        #: A module that sends messages compiles the part of its call between them.
+        inside = getattr(type(module), "compile_inside", None)
+        self.compiled_forward = compiled_function(module, options) if inside is None else inside(module, options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.compiled_forward(*args, **kwargs)

@@ -380,9 +380,11 @@ class Tracer:
         return self.traced(op, arrays, settings)
 
     def _run_on_constants(self, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
-        """Return the results of an op whose shapes depend on values. They are constants if the values are."""
+        """Return the results of an op that needs values. They are constants if the values are."""
         values = [a.constant_array if isinstance(a, TracedArray) else a for a in arrays]
         if any(isinstance(a, TracedArray) and v is None for a, v in zip(arrays, values, strict=True)):
+            if "group" in settings:
+                raise GraphBreak(f"{op.name} sends messages between processes")
             raise GraphBreak(f"the shape of what {op.name} gives depends on values")
         with np.errstate(all="ignore"):  # the call itself reports floating-point errors
             made = run_forward(op, np, tuple(values), values, settings)
