@@ -39,6 +39,34 @@ _MOST_PAIRS = 4096
 #: The number of bytes that describe a call in the exchange after a disagreement.
 _WORDS = 240
 _yield_core: Callable[[], None] = getattr(os, "sched_yield", None) or (lambda: time.sleep(0))
+#: A yield that takes longer, in seconds, has let other programs run: the cores are shared.
+_SLOW_YIELD = 2e-4
+#: Seconds for which waits then sleep between polls. The scheduler lets a process that sleeps run as soon as it wakes
+#: up. One that polls uses up its share of the core, and then waits some milliseconds for those of the others.
+_SLEEPING = 0.1
+
+
+class _Cores:
+    """Notes on other programs on the cores of this process."""
+
+    #: Time until which waits sleep between polls.
+    shared_until = 0.0
+
+    def spins(self) -> int:
+        """Return the number of polls before a wait yields or sleeps."""
+        return 2 if time.monotonic() < self.shared_until else _SPINS
+
+    def give_way(self, now: float) -> None:
+        """Yield the core, or sleep if it is shared. The kernel makes about 60 microseconds of the shortest sleep."""
+        if now < self.shared_until:
+            time.sleep(1e-6)
+            return
+        _yield_core()
+        if time.monotonic() - now > _SLOW_YIELD:
+            self.shared_until = now + _SLEEPING
+
+
+_cores = _Cores()
 
 
 class Call(NamedTuple):
@@ -98,7 +126,7 @@ def settle(group: ProcessGroup, kind: Kind, request: Any, buffer: Any) -> None:
     control = group.control.Iallreduce(group.in_place, pair, op=group.maximum)
     group.calls += 1
     test, agreed = control.Test, False
-    for _ in range(_SPINS):
+    for _ in range(_cores.spins()):
         if test():
             if agreed:
                 return
@@ -236,16 +264,17 @@ class Pending:
         return True
 
     def _poll(self, test: Callable[[], bool], timeout: float) -> None:
-        for _ in range(_SPINS):
+        for _ in range(_cores.spins()):
             if test():
                 return
         begun = time.monotonic()
         waited = 0.0
         eager = _EAGER + _EAGER_PER_BYTE * sum(getattr(b, "nbytes", 0) for b in self._buffers)
         while not test():
-            waited = time.monotonic() - begun
+            now = time.monotonic()
+            waited = now - begun
             if waited < eager:
-                _yield_core()
+                _cores.give_way(now)
                 continue
             notices.look(self.group, self.call, self.sequence)
             if waited > timeout:

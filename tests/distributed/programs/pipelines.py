@@ -280,8 +280,9 @@ def micro_batches_are_divided_along_given_dimensions():
     close(kwargs[0]["y"], x.numpy().T[:2])
     assert [a[1] for a in args] == [5, 5]
     close(merge_chunks([a[0] for a in args], TensorChunkSpec(1)), x.numpy())
-    with pytest.raises(ValueError, match="cannot be divided into 2"):
-        split_args_kwargs_into_chunks((x,), None, 2)
+    assert [a[0].shape[0] for a in split_args_kwargs_into_chunks((x,), None, 2)[0]] == [2, 1]
+    with pytest.raises(ValueError, match="cannot be divided into 4"):
+        split_args_kwargs_into_chunks((x,), None, 4)
     with pytest.raises(ValueError, match="1 values, and the spec"):
         split_args_kwargs_into_chunks((x,), None, 1, TensorChunkSpec.from_tuple((0, 1)))
 

@@ -8,6 +8,7 @@ from typing import Any
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 from ndgrad._src.tensor.functions.join import cat
+from ndgrad._src.tensor.functions.split import tensor_split
 from ndgrad._src.tensor.tensor_class import Tensor
 
 __all__ = ["TensorChunkSpec", "merge_chunks", "split_args_kwargs_into_chunks"]
@@ -85,12 +86,11 @@ def _divide(value: Any, spec: TensorChunkSpec | None, count: int) -> list[Any]:
     if not -value.ndim <= dim < value.ndim:
         raise IndexError(f"{spec}: the tensor has shape {tuple(value.shape)}. [nd-dim]")
     size = value.shape[dim]
-    if size % count:
+    if 0 < size < count:
         raise ValueError(
-            f"a batch of {size} cannot be divided into {count} micro-batches of one size, and a mean over parts of "
-            f"different sizes is not the mean. Give a batch whose size is a multiple of {count}. [nd-divisible]"
+            f"a batch of {size} cannot be divided into {count} micro-batches. Give at most {size}. [nd-divisible]"
         )
-    return list(value.split(size // count, dim)) if size else [value] * count
+    return list(tensor_split(value, count, dim)) if size else [value] * count
 
 
 def split_args_kwargs_into_chunks(
@@ -100,7 +100,8 @@ def split_args_kwargs_into_chunks(
     args_chunk_spec: Any = None,
     kwargs_chunk_spec: Any = None,
 ) -> tuple[list[tuple[Any, ...]], list[dict[str, Any]]]:
-    """Divide arguments into micro-batches of one size. Values that are not tensors are the same in all of them.
+    """Divide arguments into micro-batches, whose sizes differ by at most one. Values that are not tensors are the same
+    in all of them.
 
     Args:
         args: positional arguments.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ndgrad._src.core.grad_mode import is_grad_enabled, no_grad
-from ndgrad._src.foundations.pytree import tree_map
+from ndgrad._src.foundations.pytree import tree_leaves, tree_map
 from ndgrad._src.tensor.functions.join import cat
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.pipelining.microbatch import merge_chunks, split_args_kwargs_into_chunks
@@ -190,6 +190,7 @@ class _Schedule(ABC):
         of_args = of_args if args else None
         pieces = list(zip(*split_args_kwargs_into_chunks(args, kwargs, self._count, of_args, of_kwargs), strict=True))
         targets = [t[0] for t in split_args_kwargs_into_chunks((target,), None, self._count)[0]]
+        _check_sizes([*zip(pieces, targets, strict=True)])
         if last is not None and self._loss_fn is not None and target is None:
             raise ValueError("the rank of the last stage computes the loss: give it target=... [nd-arguments]")
         outs: list[Any] = [None] * self._count
@@ -224,6 +225,19 @@ class _Schedule(ABC):
             return _join_outputs(outs)
         detached = [tree_map(lambda t: t.detach() if isinstance(t, Tensor) else t, out) for out in outs]
         return merge_chunks(detached, of_outputs)
+
+
+def _check_sizes(pieces: list[Any]) -> None:
+    """Raise if micro-batches have different sizes."""
+    for column in zip(*(tree_leaves(piece) for piece in pieces), strict=True):
+        shapes = [tuple(t.shape) for t in column if isinstance(t, Tensor)]
+        if len(set(shapes)) > 1:
+            size = next(sum(sizes) for sizes in zip(*shapes, strict=True) if len(set(sizes)) > 1)
+            raise ValueError(
+                f"a batch of {size} cannot be divided into {len(pieces)} micro-batches of one size, and a mean over "
+                f"parts of different sizes is not the mean. Give a batch whose size is a multiple of {len(pieces)}. "
+                "[nd-divisible]"
+            )
 
 
 def _join_outputs(outs: list[Any]) -> Any:

@@ -400,7 +400,8 @@ def _new(
 ) -> Tensor:
     shape = shape_of(size, options)
     if t.run_op is not None:
-        return t.made_alike(lambda local, size: _new(name, local, (size,), value, options), shape)
+        keeps_terms = value is None  # without values to keep
+        return t.made_alike(lambda local, size: _new(name, local, (size,), value, options), shape, keeps_terms)
     given = Options(name, options, like=t)
     if batch_dims(t):
         return _each_sample(t, lambda like, batch: _new(name, like, ((*batch, *shape),), value, {"dtype": given.dtype}))
