@@ -381,6 +381,8 @@ def decisions_and_meshes_of_one_rank_send_no_data():
     close(whole.to_local(), values(dist.get_rank(), 4, 2))
     assert terms.contiguous() is terms
     assert ndgrad.empty_like(terms).placements == ndgrad.zeros_like(terms).placements == terms.placements
+    assert terms.new_empty(terms.shape).placements == terms.placements
+    assert terms.new_zeros(terms.shape).placements == (Shard(0), Replicate())
     assert ndgrad.ones_like(terms).placements == (Shard(0), Replicate())
 
 

@@ -255,3 +255,19 @@ def a_gathered_input_has_a_gradient_of_its_own_only_before_its_use():
         out.sum().backward()
         assert len(gradients) == hooked
         close(piece.grad, np.broadcast_to(layer.weight.detach().numpy().sum(0), (2, 3)), 1e-6)
+
+
+@on_ranks(2)
+def arguments_that_do_not_fit_are_refused():
+    mesh = dist.init_device_mesh("cpu", (2,))
+    with pytest.raises(RuntimeError, match="Device type with index is not supported"):
+        dist.init_device_mesh("cpu:0", (2,))
+    scores = distribute_tensor(ndgrad.zeros(4, 6), mesh, [Shard(0)])
+    with loss_parallel(), pytest.raises(ValueError, match="sharded in their classes, dimension 1"):
+        nn.functional.cross_entropy(scores, ndgrad.tensor([0, 1, 2, 3]))
+    table = distribute_tensor(ndgrad.ones(8, 4), mesh, [Shard(1)])
+    with pytest.raises(NotImplementedError, match="the table is a DTensor"):
+        nn.functional.embedding(distribute_tensor(ndgrad.tensor([1, 2]), mesh), table, max_norm=1.0)
+    net = parallelize_module(nn.Linear(4, 4), mesh, ColwiseParallel())
+    with pytest.raises(NotImplementedError, match="the parameter 'weight' is a DTensor"):
+        nn.parallel.DistributedDataParallel(net)
