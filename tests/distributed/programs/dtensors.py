@@ -17,6 +17,7 @@ import ndgrad.distributed as dist
 from ndgrad.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_module, distribute_tensor, explain
 from ndgrad.distributed.tensor import ones as dones
 from ndgrad.distributed.tensor import randn as drandn
+from ndgrad.distributed.tensor.experimental import local_map
 from ndgrad.distributed.tensor.redistribution import steps
 
 
@@ -404,3 +405,26 @@ def drawn_programs_equal_those_of_one_process():
 
     for name in sorted(DRAWN):
         check(name)
+
+
+class _Square(ndgrad.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 2 * x * g
+
+
+@on_ranks(1, 2)
+def custom_functions_take_local_tensors():
+    x = distribute_tensor(ndgrad.arange(4.0, requires_grad=True), dist.init_device_mesh("cpu", (dist.get_world_size(),)), [Shard(0)])
+    with pytest.raises(NotImplementedError, match=r"_Square.apply: an argument is a DTensor that requires grad"):
+        _Square.apply(x)  # its result would have no history
+    with ndgrad.no_grad():
+        close(_Square.apply(x).full_tensor(), [0, 1, 4, 9])
+    local_map(_Square.apply, out_placements=[Shard(0)])(x).sum().backward()
+    close(x.grad.full_tensor(), [0, 2, 4, 6])

@@ -500,6 +500,14 @@ def _is_setup_context_defined(function: Any) -> bool:
 def run_function(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run `cls.apply` outside transforms."""
     tensors = [a for a in args if isinstance(a, Variable)]
+    if thread.grad_enabled:
+        for t in tensors:
+            if t.graph_twin is not None and t.requires_grad:  # its graph is elsewhere, and this node would be lost
+                raise NotImplementedError(
+                    f"{cls.__name__}.apply: an argument is a {type(t).__name__} that requires grad. Apply the function "
+                    "to local tensors: distributed.tensor.experimental.local_map(f, out_placements=...), or to_local() "
+                    "and DTensor.from_local. [nd-dtensor]"
+                )
     recording = thread.grad_enabled and any(requires_grad(t) for t in tensors)
     node = make_node(cls._backward_cls, tuple(edge(t) for t in tensors) if recording else ())
     node._is_tensor = tuple(isinstance(a, Variable) for a in args)
