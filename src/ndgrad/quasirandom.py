@@ -195,7 +195,7 @@ def _tables() -> tuple[Any, Any]:
 def _direction_numbers(dimension: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the direction numbers of the first coordinates, by the recurrence of their polynomials.
 
-    A polynomial of degree s with the coefficients a gives m[j] = m[j-s] ^ (xor over k of 2**k a[k] m[j-k]), with a[s] = 1.
+    A polynomial of degree s with the coefficients a gives m[j] = m[j-s] ^ (xor over k of 2**k a[k] m[j-k]); a[s] is 1.
     """
     bits = SobolEngine.MAXBIT
     polynomials, initial = _tables()
