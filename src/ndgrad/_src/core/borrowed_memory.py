@@ -6,9 +6,9 @@ into an array that is an operand (`x * c`, `x[places]`, `np.maximum(x, c)`) or t
 makes none. So a saved value in such memory is
   * a copy, if it is small and only NumPy writes to it. A later write is then as harmless as it is to NumPy's own
     results;
-  * otherwise the memory itself with its bytes, if it is small, or a hash of a sample of its elements, which are compared
-    when backward reads it. The sample has some hundred elements, spread over each dimension. A write over the whole
-    array, the usual kind, is detected; a write to single elements of a large array may not be.
+  * otherwise the memory itself with its bytes, if it is small, or a hash of a sample of its elements. Backward compares
+    them when it reads the value. The sample has some hundred elements, spread over each dimension. A write over the
+    whole array, the usual kind, is detected; a write to single elements of a large array may not be.
 Both cost less than a microsecond, and only for saved memory of this kind. Guard mode compares every byte of everything.
 """
 

@@ -74,7 +74,8 @@ def unpack_raw(node: RuleNode, name: str, own_edge: Any = None) -> Payload:
     if value.__class__ is Packed and value.checksum.__class__ is bytes and name not in node.plan.outs:
         # Small lent memory without a further write: the checks of the general path in fewer calls.
         kept = value.packed
-        if isinstance(kept, Variable) and kept._storage.version is getattr(node, name + "_v"):
+        storage = kept._storage if isinstance(kept, Variable) else None
+        if storage is not None and storage.version is getattr(node, name + "_v"):
             array = kept._array
             if array.tobytes() != value.checksum:
                 raise changed_error(node, name, array.shape)

@@ -70,6 +70,14 @@ def class_losses() -> Any:
     return class_loss
 
 
+@functools.cache
+def copies() -> Any:
+    """Return the kernels for copies of arrays with any steps, and for choices by a mask."""
+    from ndgrad._src.compiler.kernels import copies  # needs llvmlite
+
+    return copies
+
+
 def device_taps(x: Any) -> Any:
     """Return the kernels over tables of taps for an array on a device; None if they do not take it."""
     from ndgrad._src.compiler.cuda import taps  # needed on devices only
