@@ -200,7 +200,9 @@ class Tracer(TracerBase):
             )
         return found
 
-    def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_module(
+        self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """Record the call of a module: as one node if it is a leaf, else by running `forward`.
 
         Args:
@@ -447,7 +449,9 @@ class Tracer(TracerBase):
         flat, in_spec = pytree.tree_flatten(list(args[skipped:]))
         leaves = [leaf for leaf in flat if isinstance(leaf, Proxy)]
         if len(leaves) != len(flat):
-            raise AssertionError("concrete_args: a leaf of a nested argument is not a placeholder. [nd-fx-trace]")
+            raise AssertionError(
+                "concrete_args: a leaf of a nested argument is not a placeholder. [nd-fx-trace]"
+            )
         self.graph._codegen = _PyTreeCodeGen(_PyTreeInfo(list(names), in_spec, None))
 
         def flatten_fn(*values):  # type: ignore[no-untyped-def]  # annotations would be the graph's
@@ -461,7 +465,9 @@ class Tracer(TracerBase):
         fixed = [self._concrete_leaves.get(id(leaf), leaf) for leaf in flat]
         return flatten_fn, [*args[:skipped], *fixed]
 
-    def _proxy_placeholder(self, name: str, concrete_args: dict[str, Any] | None, signature: inspect.Signature) -> Any:
+    def _proxy_placeholder(
+        self, name: str, concrete_args: dict[str, Any] | None, signature: inspect.Signature
+    ) -> Any:
         """Return the argument for a parameter: a proxy, or a fixed value with a placeholder that checks it."""
         parameter = signature.parameters.get(name)
         default: tuple[Any, ...] = ()
@@ -539,7 +545,9 @@ def _as_function(function: Any) -> FunctionType:
     elif callable(function):
         signature = inspect.signature(function)
     else:
-        raise AssertionError(f"Expected FunctionType, got {type(function)}. Give a module or a function. [nd-fx-trace]")
+        raise AssertionError(
+            f"Expected FunctionType, got {type(function)}. Give a module or a function. [nd-fx-trace]"
+        )
     shown, given = [], []
     for p in signature.parameters.values():
         star = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
@@ -572,7 +580,9 @@ def _call_with_keywords(function: Callable[..., Any], positional: int, keywords:
 def _with_plain_parameters(function: Any, count: int) -> FunctionType:
     """Return a function whose *args and **kwargs are plain parameters, so that one proxy can stand for each."""
     code: CodeType = function.__code__
-    plain = code.replace(co_argcount=count, co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=code.co_flags & ~_REST)
+    plain = code.replace(
+        co_argcount=count, co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=code.co_flags & ~_REST
+    )
     made = FunctionType(plain, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     made.__annotations__ = function.__annotations__
     made.__kwdefaults__ = function.__kwdefaults__
