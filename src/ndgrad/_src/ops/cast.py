@@ -39,6 +39,8 @@ clone = op(
 
 
 def _clone_ordered(np: Library, x: Payload, *, order: tuple[int, ...]) -> Payload:
+    if order == (*range(len(order)),):
+        return np.array(x, order="C")
     back = sorted(range(len(order)), key=order.__getitem__)
     return np.array(x.transpose(order), order="C").transpose(back)
 
