@@ -295,8 +295,8 @@ def _project_to_heads(
     embed = query.shape[2]
 
     def project(t: Tensor, first: int, last: int) -> Tensor:
-        w, b = (t if t is None else ops.slice(t, dim=0, start=first, stop=last, step=1) for t in (weight, bias))
-        return linear(t, w, b)
+        part = ops.slice(weight, dim=0, start=first, stop=last, step=1)
+        return linear(t, part, None if bias is None else ops.slice(bias, dim=0, start=first, stop=last, step=1))
 
     return (_heads(project(query, 0, embed), heads), *_split_heads(project(key, embed, 3 * embed), 2, heads))
 
