@@ -40,6 +40,8 @@ def test_every_kind_has_ops_and_aten_names_lead_to_ops():
     assert {one.kind for one in table.values()} - {None} == set(KINDS)
     assert {one.movement for one in table.values()} - {None} == set(MOVEMENTS)
     assert [name for name in aten._SAME.values() if name not in table] == []
+    assert aten.index_put is aten.index_put  # programs compare packets by `is`
+    assert aten.add_ is aten.add_
 
 
 def test_a_rule_of_the_same_op_twice_is_refused():

@@ -99,11 +99,17 @@ def _find_function(name: str) -> FunctionOverload:
     return FunctionOverload(name, found)
 
 
+@functools.cache
+def _packet_of(op: Any) -> Packet:
+    """Return the packet of an op, always the same: programs compare packets by `is`."""
+    return Packet(op)
+
+
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     own = _SAME.get(name, name)
     try:
-        return Packet(in_place_form(find(own[:-1])) if own.endswith("_") else find(own))
+        return _packet_of(in_place_form(find(own[:-1])) if own.endswith("_") else find(own))
     except AttributeError:
         return _find_function(name)
