@@ -127,7 +127,9 @@ def tape_array(t: Any, cls: type[Any], is_argument: bool = False) -> Any:
 def read_element(t: Any, index: Any) -> Any:
     """Return an element of a small Array with a derivative as a taped number; None if it cannot be taped."""
     tape = open_tape() if in_lifted_call.get() else None
-    found = None if tape is None else part_of(t, index, tape)
+    if tape is None:
+        return None
+    found = part_of(t, index, tape)
     if found is None:
         return None
     made = new(TapedScalar)
