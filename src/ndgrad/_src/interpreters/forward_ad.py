@@ -592,7 +592,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         for name, t in (("primal", tensor), ("tangent", tangent)):
             if not is_inexact(np_dtype(t)):
                 raise ValueError(
-                    f"make_dual: expected {name} to be floating point or complex, but got {np_dtype(t)}. "
+                    f"Expected {name} to be floating point or complex (make_dual), but got {np_dtype(t)}. "
                     "Convert it to a floating dtype first. [nd-grad-dtype]"
                 )
         if tangent_of(tensor, number) is not None:
@@ -603,8 +603,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             )
         if tangent_of(tangent, number) is not None:
             raise RuntimeError(
-                "make_dual: the tangent itself has a tangent at this level. Take its primal with unpack_dual "
-                "first, or open another level. [nd-dual-level]"
+                "Setting a forward grad that itself has a forward gradient at the same level is not supported "
+                "(make_dual). Take the tangent's primal with unpack_dual first, or open another level. [nd-dual-level]"
             )
     dual = tensor_ops.alias(tensor)
     meta = meta_of(dual)
