@@ -25,8 +25,7 @@ import numpy as np
 
 from ndgrad._src.core.captures import before_watches
 from ndgrad._src.core.grad_mode import enable_grad
-from ndgrad._src.core.modes import _current as current
-from ndgrad._src.core.modes import process
+from ndgrad._src.core.modes import current, process
 from ndgrad._src.core.node import RULE, Edge, MultiNode, Node, edge_node, make_node, next_sequence_number
 from ndgrad._src.core.saved_errors import freed_error
 from ndgrad._src.core.variable import Variable, edge, meta_of, wrap

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.core import detach_checks
-from ndgrad._src.core.modes import _current as current
+from ndgrad._src.core.modes import current
 from ndgrad._src.core.node import Edge
 from ndgrad._src.core.subclass import KNOWN
 from ndgrad._src.core.variable import meta_of, new
