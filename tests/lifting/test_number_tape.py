@@ -163,3 +163,18 @@ def test_no_grad_inside_lifted_code_and_hooks_see_ordinary_tensors() -> None:
     x = dnp.array(2.0).requires_grad_()
     ndgrad.lift(f)(x).backward()
     assert (float(x.grad), seen) == (12.0, [2.0])
+
+
+def test_numbers_of_an_ended_transform_are_refused() -> None:
+    kept: list[Any] = []
+
+    def f(v: Any) -> Any:
+        if not kept:
+            kept.append(v * 3.0)
+        return kept[0] * v
+
+    gradient = ndgrad.func.grad(ndgrad.lift(f))
+    assert float(gradient(dnp.array(2.0))) == 12.0
+    for again in (gradient, ndgrad.func.grad(ndgrad.lift(lambda v: kept[0]))):
+        with pytest.raises(RuntimeError, match="nd-escaped"):
+            again(dnp.array(2.0))

@@ -67,7 +67,7 @@ from ndgrad._src.lifting.plain_calls import PlainCalls
 from ndgrad._src.lifting.searches import guard_search
 from ndgrad._src.lifting.solvers import BRACKETING, wrap_solver
 from ndgrad._src.lifting.subclasses import SubclassedArray
-from ndgrad._src.lifting.taped_numbers import TAPED
+from ndgrad._src.lifting.taped_numbers import TAPED, become_array
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array
 from ndgrad.numpy.functional import vectorize
@@ -949,7 +949,9 @@ class Program:
         """
         attributes = _own_attributes(instance)
         for name, v in attributes.items():
-            if v.__class__ is Array and is_constant(v) and (id(instance), name) not in self._held:
+            if v.__class__ in TAPED:
+                become_array(v)
+            elif v.__class__ is Array and is_constant(v) and (id(instance), name) not in self._held:
                 attributes[name] = v.numpy()
 
 

@@ -168,17 +168,10 @@ def _operand(x: Any, tape: Tape) -> tuple[float, int] | None:
 def _tape_for(a: Any, b: Any) -> Tape | None:
     """Return the tape of an operation: that of an operand if it is open in this scope, else the open one."""
     scope = current()
-    for x in (a, b):
-        if x.__class__ in TAPED and x._tape.is_open and x._tape.scope is scope:
-            found: Tape = x._tape
-            return found
-    newest = open_tape()
-    if newest is None:
-        return None
-    for x in (a, b):
-        if x.__class__ in TAPED and x._tape.level != newest.level:
-            return None
-    return newest
+    taped = [x._tape for x in (a, b) if x.__class__ in TAPED]
+    found: Tape | None = next((t for t in taped if t.is_open and t.scope is scope), None) or open_tape()
+    # A number of another transform takes the general path, which raises if that has ended.
+    return found if found is not None and all(t.level == found.level for t in taped) else None
 
 
 def _result_class(a: Any, b: Any) -> type[Any]:
