@@ -64,7 +64,7 @@ def _newton_with_bisection(p: Any) -> Any:
             low = x
         else:
             high = x
-        x = x - (x**3 - p) / (3 * x**2)
+        x -= (x**3 - p) / (3 * x**2)
         if not low <= x <= high:
             x = (low + high) / 2
     return x

@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 #: and `tolist()` return 0-d Arrays if plain numbers would drop a derivative.
 in_lifted_call: ContextVar[bool] = ContextVar("in_lifted_call", default=False)
 
+#: Functions (array, indices) -> element as a number of lifted code, or None; set by the layer above.
+readers: list[Any] = []
 _INTS = frozenset((int,))
 #: Classes of index items that need no conversion; by far the most common.
 _WRITTEN = frozenset((int, slice, type(None), type(Ellipsis)))
@@ -169,6 +171,10 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         if kind is int:
             shape = self.shape
             if len(shape) == 1 and -shape[0] <= index < shape[0]:  # type: ignore[operator]  # an int
+                if readers and (self._node is not None or self._meta is not None):
+                    made = readers[0](self, (index,))
+                    if made is not None:
+                        return made
                 return index_ops.element.eager(self, index=(index,))
         elif kind is not slice:
             if kind is not tuple or not _WRITTEN.issuperset(map(type, index)):  # type: ignore[arg-type]  # a tuple
@@ -176,6 +182,10 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
             ints = index if index.__class__ is tuple else (index,)
             if len(ints) == self.ndim and _INTS.issuperset(map(type, ints)):
                 try:
+                    if readers and ints and (self._node is not None or self._meta is not None):
+                        made = readers[0](self, ints)
+                        if made is not None:
+                            return made
                     return index_ops.element.eager(self, index=ints)
                 except IndexError:
                     pass  # the next line raises a better error
@@ -683,4 +693,6 @@ def _as_tensor_class(t: Any, tensor_class: type[Any]) -> Any:
             f"an Array is strided, but a tensor of shape {tuple(t.shape)} has the layout {t.layout}. "
             "Convert it with to_dense() or to_padded_tensor(0.0) first, or use ndgrad.scipy.sparse. [nd-sparse]"
         )
+    if t.__class__ is tensor_class:  # a number that became an Array when its memory was read
+        return t
     return as_tensor_type(t, tensor_class)

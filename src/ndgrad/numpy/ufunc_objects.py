@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _NUMBERS = (bool, int, float, complex, np.generic)
 
+#: Class of a number that keeps its own record -> (ufunc, inputs) -> result, or None after the inputs became Arrays.
+CALLS_OF_NUMBERS: dict[type, Callable[[np.ufunc, tuple[Any, ...]], Any]] = {}
+
 
 class UniversalFunction:
     """A ufunc: `ndgrad.numpy.add` is `numpy.add` with Arrays as results.
@@ -55,6 +58,10 @@ class UniversalFunction:
                 and (len(inputs) == 1 or (len(inputs) == 2 == self.nin and inputs[1].__class__ in READY))
             ):
                 return quick(*inputs)
+            if CALLS_OF_NUMBERS:
+                own = CALLS_OF_NUMBERS.get(inputs[0].__class__) or CALLS_OF_NUMBERS.get(inputs[-1].__class__)
+                if own is not None and (made := own(self.ufunc, inputs)) is not None:
+                    return made
             if all(isinstance(x, _NUMBERS) for x in inputs):
                 return self.ufunc(*inputs)
             if quick is None and len(inputs) == self.ufunc.nin:

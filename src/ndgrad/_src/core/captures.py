@@ -35,6 +35,10 @@ from ndgrad._src.core.view import tangents_of
 T = TypeVar("T", bound="Variable")
 
 
+#: Functions that run before a watch begins: they make the nodes of values that are recorded in another way.
+before_watches: list[Callable[[], None]] = []
+
+
 class _Interceptor:
     """Base of the objects in `thread.captures`, which see the arguments of every op of the thread."""
 
@@ -82,6 +86,8 @@ class Watch(_Interceptor):
 
     def __init__(self, plain: Callable[[Any], Any]) -> None:
         """`plain` returns the replacement of a transform's tensor while functions run."""
+        for function in before_watches:
+            function()
         self.plain = plain
         self.level = next_level_number()
         self.sequence = next_sequence_number()

@@ -26,8 +26,14 @@ TANGENT = "carries a tangent of forward mode"
 BATCHED = "is batched by vmap"
 
 
+#: Classes of numbers whose tensors are made when they are needed. All have a derivative in reverse mode.
+ALWAYS_AT_STAKE: set[type] = set()
+
+
 def stake_of(t: object) -> str | None:
     """Return what the plain values of a tensor would lose, as a predicate for error texts; None if nothing."""
+    if t.__class__ in ALWAYS_AT_STAKE and thread.grad_enabled:
+        return REQUIRES_GRAD
     while isinstance(t, Variable):
         if thread.grad_enabled and requires_grad(t):
             return REQUIRES_GRAD

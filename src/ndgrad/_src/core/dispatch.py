@@ -243,6 +243,8 @@ def _override_or_refuse(op: Op, args: tuple[Any, ...], settings: dict[str, Any])
     for a in args:
         if isinstance(a, Variable) and a.run_op is not None:
             return a.run_op(op, args, settings)
+    if tensor_type_of(op, args) is not None:  # numbers that became tensors when they were asked
+        return dispatch(op, args, settings)
     if any(isinstance(a, Variable) and a.__class__ not in TENSOR_TYPES for a in args):
         return subclass_op(op, args, settings)
     if not thread.functions_disabled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar, overload
@@ -15,10 +16,12 @@ from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.lifting import packages
 from ndgrad._src.lifting.namespaces import UNKNOWN, known_object
+from ndgrad._src.lifting.number_tape import close_tape
 from ndgrad._src.lifting.numbers import PythonNumber
 from ndgrad._src.lifting.plain_calls import NOT_PLAIN
 from ndgrad._src.lifting.program import LiveNamespace, Program
-from ndgrad.numpy._array import in_lifted_call, to_array
+from ndgrad._src.lifting.taped_numbers import TAPED, TapedScalar, become_array, tape_array
+from ndgrad.numpy._array import Array, in_lifted_call, to_array
 
 #: The lifted object: a function, class or module, whose signature or names the lifted one keeps.
 F = TypeVar("F")
@@ -175,6 +178,7 @@ def _cross(
         raise
     finally:
         in_lifted_call.reset(outside)
+        close_tape()
         program.leave_call()
 
 
@@ -210,11 +214,23 @@ def _short(f: object) -> str:
 
 def convert_result(v: Any) -> Any:
     """Return a result for callers outside: a stand-in for a Python number becomes an ordinary Array."""
-    if v.__class__ is PythonNumber:
+    kind = v.__class__
+    if kind in TAPED:
+        become_array(v)
+        kind = v.__class__
+    if kind is PythonNumber:
         return to_array(v)
-    if v.__class__ in (list, tuple) and any(i.__class__ is PythonNumber for i in v):
-        return type(v)(map(convert_result, v))
+    if (kind is list or kind is tuple) and any(i.__class__ in _CONVERTED for i in v):
+        made = list(map(convert_result, v))
+        return v if all(map(operator.is_, made, v)) else kind(made)
+    if kind is dict and any(i.__class__ in _CONVERTED for i in v.values()):
+        made = list(map(convert_result, v.values()))
+        return v if all(map(operator.is_, made, v.values())) else dict(zip(v, made, strict=True))
     return v
+
+
+#: Classes of Arrays that stand for numbers inside lifted code, and containers of them.
+_CONVERTED = frozenset((PythonNumber, *TAPED, list, tuple, dict))
 
 
 class Border:
@@ -227,7 +243,9 @@ class Border:
 
     def convert_argument(self, v: Any) -> Any:
         if isinstance(v, Variable):
-            return v
+            is_number = v.__class__ is Array and (v._node is not None or v._meta is not None) and not v._array.shape
+            made = tape_array(v, TapedScalar, is_argument=True) if is_number else None
+            return v if made is None else made
         if v.__class__ is np.ndarray:
             made = self.program.array(v)
             if made is not v and not at_stake(made):

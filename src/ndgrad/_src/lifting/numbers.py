@@ -25,7 +25,9 @@ from ndgrad._src.core.subclass import add_tensor_type
 from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, requires_grad, wrap
 from ndgrad._src.core.versions import SCALARS as SCALAR_TYPES
 from ndgrad._src.core.view import tangents_of
+from ndgrad._src.lifting import taped_numbers as taped
 from ndgrad._src.lifting.subclasses import make_array
+from ndgrad._src.lifting.taped_numbers import TAPED, TapedNumber, TapedScalar
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad.numpy._array import Array, to_array
 from ndgrad.numpy.coercion import as_array
@@ -67,6 +69,9 @@ class PythonNumber(Array):
 
 
 add_tensor_type(PythonNumber, Array)
+taped.python_number.append(PythonNumber)
+#: Classes of Arrays in place of Python numbers.
+_PYTHON: frozenset[type] = frozenset((PythonNumber, TapedNumber))
 
 
 def python_number(t: Array) -> Array:
@@ -141,9 +146,17 @@ class _Number(type):
     kinds: str
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if args and _is_tensor(args[0]) and at_stake(args[0]):
-            return cls.keep(*args, **kwargs)
+        if args and _is_tensor(args[0]):
+            made = cls.keep_taped(args[0]) if len(args) == 1 else None
+            if made is not None:
+                return made
+            if at_stake(args[0]):
+                return cls.keep(*args, **kwargs)
         return cls.plain(*args, **kwargs)
+
+    def keep_taped(cls, x: Any) -> Any:
+        """Return a number on a tape as one of this class; None if it is not on a tape."""
+        return None
 
     def keep(cls, *args: Any, **named: Any) -> Any:
         """Return the number with its derivative."""
@@ -182,6 +195,12 @@ class _Number(type):
 class _Float(_Number):
     plain = float
 
+    def keep_taped(cls, x: Any) -> Any:
+        if x.__class__ in TAPED:
+            return taped.same_number(x, TapedNumber)
+        is_number = (x.__class__ is Array or x.__class__ is PythonNumber) and not x.ndim
+        return taped.tape_array(x, TapedNumber) if is_number else None
+
     def keep(cls, *args: Any, **named: Any) -> Any:
         if np_dtype(args[0]).kind == "c":
             raise TypeError("float() argument must be a real number, not complex. Take .real of it. [nd-complex]")
@@ -207,6 +226,9 @@ class _Complex(_Number):
 
 class _Int(_Number):
     plain = int
+
+    def keep_taped(cls, x: Any) -> Any:
+        return int(x._value) if x.__class__ in TAPED else None
 
     def keep(cls, *args: Any, **named: Any) -> Any:
         return int(_value(scalar(args[0], "int()")))
@@ -239,6 +261,9 @@ class _Scalar(_Number):
 
 class _Float64(_Scalar):
     plain = np.float64
+
+    def keep_taped(cls, x: Any) -> Any:
+        return taped.same_number(x, TapedScalar) if x.__class__ in TAPED else None
 
 
 class _Float32(_Scalar):
@@ -282,6 +307,8 @@ def _value(t: Any) -> Any:
     """Return the plain number in a tensor."""
     if not _is_tensor(t):
         return t
+    if t.__class__ in TAPED:
+        return t._value
     array: Any = innermost_array(t)
     # Traces and batches have their own answer.
     return (
@@ -295,7 +322,7 @@ _ARRAYS: frozenset[type[Any]] = frozenset((np.ndarray, np.float64, np.float32, n
 def round_number(number: Any, ndigits: int | None = None) -> Any:
     """Implement `round`: without digits it returns an int, as in Python; its slope is zero."""
     if _is_tensor(number) and number.ndim == 0 and ndigits is None:
-        return round(_value(number))
+        return round(_value(number))  # the slope is zero
     made = round(number) if ndigits is None else round(number, ndigits)
     return python_number(made) if number.__class__ is PythonNumber else made
 
@@ -351,6 +378,8 @@ class LiftedType(type):
 
 def type_of(x: Any) -> type:
     """Implement `type(x)`: return the class of x in the original program, under its name in lifted code."""
+    if x.__class__ in TAPED:
+        return Float if x.__class__ is TapedNumber else Float64
     if x.__class__ is PythonNumber:
         return Complex if np_dtype(x).kind == "c" else Float
     if isinstance(x, Variable):
@@ -400,7 +429,7 @@ class _NDArray(type):
         return as_array(made) if is_number(made.dtype) else made
 
     def __instancecheck__(cls, x: object) -> bool:
-        return isinstance(x, np.ndarray) or (isinstance(x, Variable) and x.__class__ is not PythonNumber)
+        return isinstance(x, np.ndarray) or (isinstance(x, Variable) and x.__class__ not in _PYTHON)
 
     def __subclasscheck__(cls, other: type) -> bool:
         return issubclass(other, (np.ndarray, Array))
@@ -442,10 +471,14 @@ def isinstance_(x: object, kinds: Any) -> bool:
         x: any object.
         kinds: class, or tuple of classes.
     """
+    if x.__class__ is TapedNumber:
+        return kinds is float or any(_covers(k, float) for k in _flatten(kinds))
     if x.__class__ is PythonNumber:
         return any(_covers(k, complex if np_dtype(x).kind == "c" else float) for k in _flatten(kinds))
     if isinstance(x, kinds):
         return True
+    if x.__class__ is TapedScalar:
+        return any(k is np.ndarray or _covers(k, np.float64) for k in _flatten(kinds))
     if isinstance(x, Variable):
         wanted = tuple(_flatten(kinds))
         return np.ndarray in wanted or (x.ndim == 0 and any(_covers(k, np_dtype(x).type) for k in wanted))
@@ -470,6 +503,8 @@ def hasattr_(x: Any, name: str) -> bool:
 
 
 def _number_class(x: Variable) -> type:
+    if x.__class__ in TAPED:
+        return float if x.__class__ is TapedNumber else np.float64
     kind = np_dtype(x)
     if x.__class__ is PythonNumber:
         return complex if kind.kind == "c" else float
@@ -570,11 +605,40 @@ def _plain(x: Any) -> Any:
     return _value(scalar(x, "math")) if _is_tensor(x) else x
 
 
+#: Function of math -> name of the rule for taped numbers.
+_OF_MATH = {
+    **{name: name for name in taped.UNARY}, "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh",
+    "acosh": "arccosh", "atanh": "arctanh", "atan2": "arctan2", "hypot": "hypot", "pow": "pow", "fabs": "fabs",
+}  # fmt: skip
+
+
+def _call_taped(name: str, args: tuple[Any, ...]) -> Any:
+    """Return a function of math of taped numbers, or of a number that can be taped; None for all others."""
+    x: Any = args[0] if args else None
+    if len(args) == 2 and (x.__class__ in TAPED or args[1].__class__ in TAPED) and name in taped.BINARY:
+        made = taped.combine(name, *args)
+        return made if made is None or made.__class__ is TapedNumber else taped.same_number(made, TapedNumber)
+    if len(args) != 1:
+        return None
+    if x.__class__ is Array and not x.ndim and (x._node is not None or x._meta is not None):
+        x = taped.tape_array(x, TapedNumber)
+    if x.__class__ not in TAPED:
+        return None
+    if name == "fabs":
+        made = abs(x)
+        return taped.same_number(made, TapedNumber) if made.__class__ in TAPED else None
+    return taped.apply_unary(name, x, True) if name in taped.UNARY else None
+
+
 def _function(module: ModuleType, name: str, how: str | Callable[..., Any] | None) -> Callable[..., Any]:
     theirs = getattr(module, name)
     complex_result = module is cmath
 
+    own = _OF_MATH.get(name) if module is math else None
+
     def call(*args: Any, **kwargs: Any) -> Any:
+        if own is not None and not kwargs and (made := _call_taped(own, args)) is not None:
+            return made
         args = tuple(list(a) if _is_iterator(a) or _is_row(name, a) else a for a in args)
         if not at_stake(args):
             return getattr(module, name)(*args, **kwargs)  # during a trace of the compiler, another function

@@ -24,6 +24,7 @@ import collections
 import enum
 import functools
 import inspect
+import itertools
 import operator
 import sys
 import weakref
@@ -66,6 +67,7 @@ from ndgrad._src.lifting.plain_calls import PlainCalls
 from ndgrad._src.lifting.searches import guard_search
 from ndgrad._src.lifting.solvers import BRACKETING, wrap_solver
 from ndgrad._src.lifting.subclasses import SubclassedArray
+from ndgrad._src.lifting.taped_numbers import TAPED, become_array
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array
 from ndgrad.numpy.functional import vectorize
@@ -89,7 +91,7 @@ _COMPILED_KINDS = frozenset(("cython_function_or_method", "fused_cython_function
 #: Values that are the same in lifted and plain code.
 PLAIN = frozenset(
     (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), range, slice, Array,
-        PythonNumber, Text, np.dtype,
+        PythonNumber, *TAPED, Text, np.dtype,
      CodeType,
      *(np.dtype(c).type for c in "?bhilqBHILQefdgFDG"))
 )  # fmt: skip
@@ -250,7 +252,7 @@ class Program:
             self._made[id(f)] = (f, self.value(other))
         self.plain_calls = PlainCalls(self, is_faithful=not replace and not implicit)
         self._active = 0  # calls from outside that have not returned
-        self._lasting: set[int] = set()  # objects made before the first of them
+        self._lasting = 0  # number of objects made before the first of them
 
     # ----- ownership of code ------------------------------------------------------------------------------------------
 
@@ -906,7 +908,7 @@ class Program:
                 # A trace of the compiler watches these, and began or ended since the last call.
                 watched = ("getattr", "setattr", "delattr", "print")
                 self.builtins.update((name, vars(builtins)[name]) for name in watched)
-            self._lasting = set(self._made)
+            self._lasting = len(self._made)
             for number, (owner, old, new, content) in enumerate(self._cells):
                 current = _content(old)
                 if current is not content and current is not UNKNOWN:
@@ -929,9 +931,12 @@ class Program:
             self._mirrored.clear()
             self._wrapped.clear()
             self._held.clear()
-            # Arrays written with history stay, since the program will read them again.
-            self._arrays = {key: pair for key, pair in self._arrays.items() if not is_constant(pair[1])}
-            passing = {key for key, (v, _) in self._made.items() if key not in self._lasting and not _lasts(v)}
+            if self._arrays:
+                # Arrays written with history stay, since the program will read them again.
+                self._arrays = {key: pair for key, pair in self._arrays.items() if not is_constant(pair[1])}
+            count = len(self._made) - self._lasting
+            made = list(itertools.islice(reversed(self._made.items()), count)) if count > 0 else ()
+            passing = {key for key, (v, _) in made if not _lasts(v)}
             if passing:
                 self._made = {key: pair for key, pair in self._made.items() if key not in passing}
                 self._cells = [c for c in self._cells if c[0] not in passing]
@@ -944,7 +949,9 @@ class Program:
         """
         attributes = _own_attributes(instance)
         for name, v in attributes.items():
-            if v.__class__ is Array and is_constant(v) and (id(instance), name) not in self._held:
+            if v.__class__ in TAPED:
+                become_array(v)
+            elif v.__class__ is Array and is_constant(v) and (id(instance), name) not in self._held:
                 attributes[name] = v.numpy()
 
 

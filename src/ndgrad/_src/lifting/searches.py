@@ -118,6 +118,8 @@ def _writes_of(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
                 yield from zip(target.elts, parts, strict=False)
             else:
                 yield target, statement.value
+    elif isinstance(statement, ast.AugAssign):
+        yield statement.target, ast.BinOp(statement.target, statement.op, statement.value)
     elif isinstance(statement, ast.Call) and len(statement.args) > 1:
         called = statement.func
         name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")

@@ -19,8 +19,8 @@ from typing import (
 
 from ndgrad._src.arrays.generator import default_generator
 from ndgrad._src.arrays.precision import INEXACT
-from ndgrad._src.core.modes import section
-from ndgrad._src.core.variable import Variable, np_dtype, requires_grad, wrap
+from ndgrad._src.core.modes import process, section
+from ndgrad._src.core.variable import ESCAPED, Variable, np_dtype, requires_grad, wrap
 from ndgrad._src.engine.engine import backward_from
 from ndgrad._src.engine.roots import implicit_gradient, is_constant
 from ndgrad._src.foundations.public_path import set_module
@@ -127,7 +127,13 @@ class _Recorded:
     def pull_back(self, outputs: list[Any], cotangents: list[Any], *, keep: bool) -> Any:
         """Return gradients of the primals, in their structure; zeros for primals without a path."""
         level = self.level
-        active = [i for i, o in enumerate(outputs) if level_number(o) == level.number and requires_grad(o)]
+        active = []
+        for i, o in enumerate(outputs):
+            number = level_number(o)
+            if number == level.number:
+                active += [i] if requires_grad(o) else []
+            elif number and number not in process.open:
+                raise RuntimeError(ESCAPED)
         found: list[Any] = [None] * len(self.leaves)
         if active:
             grads = [cotangents[i] for i in active]
