@@ -50,6 +50,8 @@ clone = op(
 
 
 def _clone_ordered(np: Library, x: Payload, *, order: tuple[int, ...]) -> Payload:
+    if order == (*range(len(order)),):
+        return np.array(x, order="C")
     back = sorted(range(len(order)), key=order.__getitem__)
     moved = x.transpose(order)
     return (copy_in_order(moved) if np is numpy else np.array(moved, order="C")).transpose(back)
