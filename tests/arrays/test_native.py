@@ -61,6 +61,13 @@ ROWS = {
     "group_norm": (lambda x, w, b: F.group_norm(x, 3, w, b), [(5, 12, 9, 19), (12,), (12,)]),
     "instance_norm": (lambda x, w: F.instance_norm(x, weight=w), [(5, 12, 9, 19), (12,)]),
     "batch_norm": (lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True), [(5, 12, 9, 19), (12,), (12,)]),
+    "batch_norm by fixed statistics": (
+        lambda x, w, b: F.batch_norm(x, nd.zeros(12, dtype=x.dtype) + 0.5, nd.ones(12, dtype=x.dtype) * 2, w, b),
+        [(5, 12, 9, 19), (12,), (12,)],
+    ),
+    "sum of everything": (lambda x: x.sum(), [(1709, 307)]),
+    "mean of rows": (lambda x: x.mean(1), [(1709, 307)]),
+    "sum of first and last dimensions": (lambda x: x.sum((0, 2), keepdim=True), [(7, 241, 311)]),
     "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v), [(8, 41, 16), (8, 50, 16), (8, 50, 7)]),
     "causal attention": (
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad._src.arrays import native_kernels
 from ndgrad._src.arrays.precision import INEXACT, refuse_float8
 
 if TYPE_CHECKING:
@@ -36,6 +37,40 @@ _ONES = {numpy.dtype(code): numpy.ones(_FEW_ROWS, code) for code in "fd"}
 _SMALL, _FEW_TERMS = 4096, 256
 
 
+#: Minimum number of elements for kernels, and the length of the pieces of a sum over everything.
+_SHARED, _PART = 1 << 19, 1 << 13
+
+
+def _sum_dims(ops: Any, arrays: Any, settings: Any) -> Any:
+    return ops.sum(arrays[0], dim=settings["dim"], keepdim=True)
+
+
+def sum_natively(x: Payload, axes: tuple[int, ...] | None, keepdims: bool) -> Payload | None:
+    """Return the sum over some dimensions of a large array by a kernel on all threads; None if there is none."""
+    if x.size < _SHARED or x.__class__ is not numpy.ndarray or not native_kernels.has_kernels(x.dtype):
+        return None
+    if not native_kernels.is_dense(x):
+        return None
+    ndim = x.ndim
+    if axes is None or len(axes) == ndim:
+        # The pieces depend on the size alone, and so does the result.
+        whole = x.size - x.size % _PART
+        flat = x.reshape(-1)
+        found = native_kernels.run_fused(_sum_dims, [flat[:whole].reshape(-1, _PART)], {"dim": (1,)})
+        if found is None:
+            return None
+        total = numpy.add.reduce(found, axis=None)
+        if whole < x.size:
+            total += numpy.add.reduce(flat[whole:])
+        return total.reshape((1,) * ndim) if keepdims else total
+    if ndim - 1 not in axes:  # columns are as quick by BLAS
+        return None
+    found = native_kernels.run_fused(_sum_dims, [x], {"dim": tuple(sorted(axes))})
+    if found is None or keepdims:
+        return found
+    return found.reshape([n for d, n in enumerate(x.shape) if d not in axes])
+
+
 def reduce_sum(
     np: Library, x: Payload, axes: tuple[int, ...] | None, keepdims: bool = False, dtype: numpy.dtype[Any] | None = None
 ) -> Payload:
@@ -45,6 +80,10 @@ def reduce_sum(
         return np.add.reduce(x, axis=axes, dtype=dtype, keepdims=keepdims)
     if x.itemsize == 1:
         refuse_float8(x.dtype)
+    if x.size >= _SHARED and (dtype is None or dtype == x.dtype):
+        total = sum_natively(x, axes, keepdims)
+        if total is not None:
+            return total
     if axes is None and x.flags.c_contiguous:
         return np.add.reduce(x, axis=None, dtype=dtype, keepdims=keepdims)  # NumPy adds pairwise
     shape = x.shape

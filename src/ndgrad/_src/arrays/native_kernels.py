@@ -50,6 +50,11 @@ def kernels() -> Any:
     return _find() if _found is _unknown else _found
 
 
+def are_off() -> bool:
+    """True if kernels are known not to be there."""
+    return _found is None
+
+
 def has_kernels(dtype: Any) -> bool:
     """True if kernels take arrays of a dtype."""
     return dtype in _DTYPES
@@ -124,6 +129,8 @@ def kernels_for_scan(dim: int, x: Any, *others: Any) -> Any:
 
 def move_by_index(how: str, dim: int, whole: Any, part: Any, index: Any) -> bool:
     """Read `part` from an array by an index along a dimension, or "write" or "add" it. Return False if this fails.
+
+    "kept" reads zeros for positions that occur again later along the dimension.
 
     Nothing is done without a kernel, and if an index is outside of the array.
     """

@@ -292,6 +292,10 @@ def read_kept_at(np: Library, x: Payload, indices: tuple[Any, ...]) -> Payload |
 
 def read_kept_along(np: Library, x: Payload, index: Payload, dim: int) -> Payload | None:
     """Return the same for an index of x's rank along one dimension."""
+    if x.__class__ is numpy.ndarray:
+        out = numpy.empty(index.shape, x.dtype)
+        is_short = index.shape[dim : dim + 1] < (1 << 31,)
+        return out if is_short and native_kernels.move_by_index("kept", dim, x, out, index) else None
     found = _moves(x)
     if found is None or not is_on_device(index) or index.ndim != x.ndim:
         return None

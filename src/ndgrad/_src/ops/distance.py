@@ -83,9 +83,7 @@ def _pull_lengths(ops: Vocabulary, arrays: Any, settings: Any) -> Payload:
 
 
 def _for_kernel(x: Payload, y: Payload) -> bool:
-    """True if a kernel may compute distances of these points: matrices on a device, or NumPy matrices with enough
-    differences.
-    """
+    """True if a kernel may compute distances of these points: matrices on a device or of NumPy."""
     if library.is_on_device(x):
         if x.__class__ is not y.__class__ or x.dtype != y.dtype or x.dtype.char not in "fd":
             return False
@@ -94,7 +92,7 @@ def _for_kernel(x: Payload, y: Payload) -> bool:
         return False
     if x.ndim != 2 or y.ndim != 2 or x.dtype != y.dtype or not native_kernels.has_kernels(x.dtype):
         return False
-    return x.shape[0] * y.shape[0] * x.shape[1] >= native_kernels.SMALLEST
+    return x.size > 0 and y.size > 0
 
 
 def _measure_natively(x: Payload, y: Payload, ord: float) -> Payload | None:
@@ -148,6 +146,7 @@ def _cdist(np: Library, x: Payload, y: Payload) -> Payload:
     return np.sqrt(squares)
 
 
+@fused_rule("g out", small=True)
 def _weights(g: Payload, out: Payload, ops: Vocabulary) -> Payload:
     """Return g / out, and 0 for distance 0: the subgradient of least norm."""
     zero = out == 0
@@ -187,22 +186,21 @@ def _pull_on_device(g: Payload, x: Payload, y: Payload, out: Payload) -> Payload
     return native_kernels.run_fused(_pull_lengths, arrays, {}, small=True)
 
 
-def _cdist_x(g: Payload, x: Payload, y: Payload, out: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
-    direct = _pull_on_device(g, x, y, out) if ops.raw else None
-    if direct is not None:
-        return direct
+def _cdist_vjp(
+    g: Payload, x: Payload, y: Payload, out: Payload, x_dtype: Any, needs: tuple[bool, bool], ops: Vocabulary
+) -> tuple[Payload | None, Payload | None]:
+    """Return both gradients. They share the weights."""
+    direct = _pull_on_device(g, x, y, out) if ops.raw and needs[0] else None
+    other = _pull_on_device(g.swapaxes(-1, -2), y, x, out.swapaxes(-1, -2)) if ops.raw and needs[1] else None
+    if (direct is None) is not needs[0] and (other is None) is not needs[1]:
+        return direct, other
     w = _weights(g, out, ops)
-    found = _pull_natively(w, x, y, None, 2.0) if ops.raw else None
-    return _side(w, x, y, x_dtype, ops) if found is None else found
 
+    def pull(w: Payload, x: Payload, y: Payload) -> Payload:
+        found = _pull_natively(w, x, y, None, 2.0) if ops.raw else None
+        return _side(w, x, y, x_dtype, ops) if found is None else found
 
-def _cdist_y(g: Payload, x: Payload, y: Payload, out: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
-    direct = _pull_on_device(g.swapaxes(-1, -2), y, x, out.swapaxes(-1, -2)) if ops.raw else None
-    if direct is not None:
-        return direct
-    w = transpose(_weights(g, out, ops), ops)
-    found = _pull_natively(w, y, x, None, 2.0) if ops.raw else None
-    return _side(w, y, x, x_dtype, ops) if found is None else found
+    return pull(w, x, y) if needs[0] else None, pull(transpose(w, ops), y, x) if needs[1] else None
 
 
 def _push(t: Payload, x: Payload, y: Payload, dtype: Any, ops: Vocabulary) -> Payload:
@@ -226,7 +224,7 @@ def _align_points(
 cdist = op(
     "cdist", "x y",
     _cdist,
-    vjp={"x": _cdist_x, "y": _cdist_y},
+    vjp=_cdist_vjp,
     jvp={
         "x": lambda t, x, y, out, x_dtype, ops: _weights(_push(t, x, y, x_dtype, ops), out, ops),
         "y": lambda t, x, y, out, x_dtype, ops: _weights(transpose(_push(t, y, x, x_dtype, ops), ops), out, ops),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad._src.arrays import small_moves
 from ndgrad._src.arrays.device_kernels import copy_array
 from ndgrad._src.arrays.integers import as_int64
 from ndgrad._src.arrays.meta import MetaArray, zeros_on_same_device
@@ -43,10 +44,22 @@ def _copy_contiguous(np: Library, x: Payload) -> Payload:
     return np.array(x, order="C") if np is numpy or isinstance(x, MetaArray) else copy_array(np, x)
 
 
+
+def _put_into_copy(how: str, kernel: Any, np: Library, x: Payload, index: Payload, y: Payload, dim: int) -> Payload:
+    """Return a copy of x with values written or added by a builtin for small arrays, or by a kernel in place."""
+    small = small_moves.put(how, "base", x, index, y, dim)
+    return kernel(np, _copy_contiguous(np, x), index, y, dim=dim) if small is None else small
+
+
+#: A number is expanded to so many elements for a builtin.
+_FEW = 1 << 12
+
 # ----- gather, and its transpose --------------------------------------------------------------------------------------
 
 
 def _gather(np: Library, x: Payload, index: Payload, *, dim: int) -> Payload:
+    if (small := small_moves.read_along(x, index, dim)) is not None:
+        return small
     if not isinstance(x, MetaArray):
         x = np.asarray(x)
     error = no_such_index("gather", x.shape[dim], dim, RuntimeError)
@@ -74,6 +87,8 @@ gather = op(
 def _gather_backward(
     np: Library, x: Payload, index: Payload, *, dim: int, shape: tuple[int, ...], distinct: bool
 ) -> Payload:
+    if (small := small_moves.put("write" if distinct else "add", "zeros", shape, index, x, dim)) is not None:
+        return small
     out = zeros_on_same_device(np, x, shape, x.dtype)
     if distinct:
         return put_along(np, out, index, x, dim, distinct=True)
@@ -111,6 +126,10 @@ wrap_index = op(
 
 
 def _scatter_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
+    if y.__class__ is float and index.__class__ is numpy.ndarray and index.size < _FEW:
+        y = numpy.full(index.shape, y, target.dtype)
+    if (small := small_moves.put("write", "place", target, index, y, dim)) is not None:
+        return small
     if move_along("write", target, index, y, dim, no_such_index("scatter", target.shape[dim], dim, RuntimeError)):
         return target
     check_range(np, "scatter", index, target.shape[dim], dim, RuntimeError)
@@ -129,7 +148,9 @@ overwritten_along = op(
 )  # fmt: skip
 
 def _scatter_y(g: Payload, x_shape: tuple[int, ...], index: Payload, dim: int, ops: Vocabulary) -> Payload:
-    kept = read_kept_along(ops.np, g, index, dim) if ops.raw else None
+    kept = None
+    if ops.raw and (kept := small_moves.read_along(g, index, dim, kept=True)) is None:
+        kept = read_kept_along(ops.np, g, index, dim)
     if kept is not None:
         return kept
     lost = ops.overwritten_along(index, dim=dim, shape=x_shape)
@@ -140,7 +161,7 @@ def _scatter_y(g: Payload, x_shape: tuple[int, ...], index: Payload, dim: int, o
 # last one is kept, and only it gets a gradient.
 scatter = op(
     "scatter", "x index y",
-    lambda np, x, index, y, *, dim: _scatter_kernel(np, _copy_contiguous(np, x), index, y, dim=dim),
+    lambda np, x, index, y, *, dim: _put_into_copy("write", _scatter_kernel, np, x, index, y, dim),
     settings={"dim": 0},
     vjp={
         "x": lambda g, index, dim, ops: ops.scatter_(g, index, 0.0, dim=dim),
@@ -161,6 +182,8 @@ scatter = op(
 
 
 def _scatter_add_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
+    if (small := small_moves.put("add", "place", target, index, y, dim)) is not None:
+        return small
     if move_along("add", target, index, y, dim, no_such_index("scatter_add", target.shape[dim], dim, RuntimeError)):
         return target
     check_range(np, "scatter_add", index, target.shape[dim], dim, RuntimeError)
@@ -169,7 +192,7 @@ def _scatter_add_kernel(np: Library, target: Payload, index: Payload, y: Payload
 
 scatter_add = op(
     "scatter_add", "x index y",
-    lambda np, x, index, y, *, dim: _scatter_add_kernel(np, _copy_contiguous(np, x), index, y, dim=dim),
+    lambda np, x, index, y, *, dim: _put_into_copy("add", _scatter_add_kernel, np, x, index, y, dim),
     settings={"dim": 0},
     vjp={"x": lambda g: g, "y": lambda g, index, dim, ops: ops.gather(g, index, dim=dim)},
     jvp={

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays import copies
+from ndgrad._src.arrays import copies, small_moves
 from ndgrad._src.arrays.device_kernels import copy_array
 from ndgrad._src.arrays.integers import as_int64
 from ndgrad._src.arrays.library import library_of
@@ -181,6 +181,8 @@ rows = op(
 
 
 def _index_add_zeros(np: Library, x: Payload, *indices: Any, shape: tuple[int, ...]) -> Payload:
+    if len(indices) == 1 and (small := small_moves.put("add", "zeros", shape, indices[0], x, 0)) is not None:
+        return small
     return zeros_and_add(np, shape, indices, x)
 
 
@@ -242,6 +244,10 @@ def copy_of(np: Library, x: Payload) -> Payload:
 
 
 def _index_put(np: Library, x: Payload, y: Payload, *indices: Any, accumulate: bool) -> Payload:
+    if len(indices) == 1:
+        small = small_moves.put("add" if accumulate else "write", "base", x, indices[0], y, 0)
+        if small is not None:
+            return small
     out = copy_of(np, x)
     return _index_put_kernel(np, out, y, *indices, accumulate=accumulate)
 
@@ -249,6 +255,10 @@ def _index_put(np: Library, x: Payload, y: Payload, *indices: Any, accumulate: b
 def _index_put_kernel(np: Library, target: Payload, y: Payload, *indices: Any, accumulate: bool) -> Payload:
     if np is not numpy and move_at("add" if accumulate else "write", target, indices, y, checks=True):
         return target
+    if len(indices) == 1:
+        small = small_moves.put("add" if accumulate else "write", "place", target, indices[0], y, 0)
+        if small is not None:
+            return small
     indices = _check_bounds(np, target, indices, False)
     if accumulate:
         return add_arrays(np, target, indices, y)
@@ -321,7 +331,10 @@ def mask_overwritten(g: Payload, lost: Any, ops: Vocabulary) -> Payload:
 def _index_put_y(
     g: Payload, x_shape: tuple[int, ...], indices: tuple[Payload, ...], accumulate: bool, ops: Vocabulary
 ) -> Payload:
-    kept = read_kept_at(ops.np, g, indices) if ops.raw and not accumulate else None
+    kept = None
+    if ops.raw and not accumulate:
+        kept = small_moves.read_slices(g, indices[0], 0, kept=True) if len(indices) == 1 else None
+        kept = read_kept_at(ops.np, g, indices) if kept is None else kept
     if kept is not None:
         return kept
     out = ops.index(g, *indices)

@@ -668,6 +668,31 @@ def _fixed_norm_variance(
     return t * (x - mean) * (r * r * r * w * -0.5)
 
 
+def _sum_fixed_norm(ops: Vocabulary, arrays: Any, settings: Any) -> Payload:
+    t, x, mean, variance = arrays
+    scaled = t * ((x - mean) * ops.rsqrt(variance + settings["eps"]))
+    return ops.sum(scaled, dim=settings["dim"], keepdim=True)
+
+
+def _fixed_norm_w(
+    t: Payload, x: Payload, mean: Payload, variance: Payload, w_shape: Shape, eps: float, ops: Vocabulary
+) -> Payload:
+    """Return the terms of the gradient in w; on arrays their sum over the dimensions along which w is the same, by one
+    kernel.
+    """
+    if ops.raw and t.__class__ is numpy.ndarray and native_kernels.is_large(t):
+        kept = (1,) * (t.ndim - len(w_shape)) + tuple(w_shape)
+        dim = tuple([d for d, n in enumerate(kept) if n == 1 != t.shape[d]])
+        found = None
+        if dim:
+            settings = {"dim": dim, "eps": eps}
+            arrays = [native_kernels.dense(t, x.dtype), x, mean, variance]
+            found = native_kernels.run_fused(_sum_fixed_norm, arrays, settings)
+        if found is not None:
+            return found.reshape(w_shape)
+    return t * ((x - mean) * ops.rsqrt(variance + eps))
+
+
 # (x - mean) (variance + eps)^(-1/2) w + b, with broadcasting. w and b may be numbers.
 fixed_norm = composite_elementwise(
     "fixed_norm",
@@ -677,7 +702,7 @@ fixed_norm = composite_elementwise(
     x=_fixed_norm_x,
     mean=lambda t, variance, w, eps, ops: -(t * (ops.rsqrt(variance + eps) * w)),
     variance=_fixed_norm_variance,
-    w=lambda t, x, mean, variance, eps, ops: t * ((x - mean) * ops.rsqrt(variance + eps)),
+    w=_fixed_norm_w,
     b=lambda t: t,
     inplace=False,
     backward_name="NativeBatchNormBackward0",

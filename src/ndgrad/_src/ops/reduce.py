@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.arrays.blocked_sums import reduce_sum
+from ndgrad._src.arrays.blocked_sums import reduce_sum, sum_natively
 from ndgrad._src.arrays.integers import choose_sum_dtype
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import HALF, finfo, is_inexact, round_to
@@ -76,7 +76,8 @@ def _sum(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False
         dtype = choose_sum_dtype(x.dtype)
         code = x.dtype.char
         if code in "fd" and is_lines(np, x, dim):
-            return line_sum(np, x, keepdim)
+            found = sum_natively(x, dim, keepdim)
+            return line_sum(np, x, keepdim) if found is None else found
         if code in HALF:  # partial sums in half precision would lose digits and overflow
             return round_to(reduce_sum(np, x, dim, keepdim, np.float32), x.dtype)
     return reduce_sum(np, x, dim, keepdim, dtype)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad._src.arrays import small_moves
 from ndgrad._src.arrays.device_kernels import rows_later
 from ndgrad._src.arrays.meta import MetaArray, zeros_on_same_device
 from ndgrad._src.arrays.scatter import (
@@ -51,6 +52,8 @@ def _index_select(np: Library, x: Payload, index: Payload, *, dim: int) -> Paylo
         found = read_slices(np, x, index, dim, no_such_index("index_select", x.shape[dim], dim))
         if found is not None:
             return found
+    elif (small := small_moves.read_slices(x, index, dim)) is not None:
+        return small
     check_range(np, "index_select", index, x.shape[dim], dim, later=True)
     return take_slices(np, x, index, dim)
 
@@ -82,6 +85,8 @@ index_select = op(
 
 def _index_select_backward(np: Library, x: Payload, index: Payload, *, dim: int, length: int) -> Payload:
     shape = (*x.shape[:dim], length, *x.shape[dim + 1 :])
+    if (small := small_moves.put("add", "zeros", shape, index, x, dim)) is not None:
+        return small
     if dim == 0:
         return zeros_and_add(np, shape, (index,), x)
     return add_slices(np, zeros_on_same_device(np, x, shape, x.dtype), index, x, dim)
@@ -137,6 +142,11 @@ def _put_slices_batch(
     )
 
 
+def _index_add(np: Library, x: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
+    small = small_moves.put("add", "base", x, index, y, dim)
+    return _index_add_kernel(np, copy_of(np, x), index, y, dim=dim) if small is None else small
+
+
 def _index_add_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
     if move_slices("add", target, index, y, dim, no_such_index("index_add", target.shape[dim], dim)):
         return target
@@ -146,7 +156,7 @@ def _index_add_kernel(np: Library, target: Payload, index: Payload, y: Payload, 
 
 index_add = op(
     "index_add", "x index y",
-    lambda np, x, index, y, *, dim: _index_add_kernel(np, copy_of(np, x), index, y, dim=dim),
+    _index_add,
     settings={"dim": 0},
     vjp={"x": lambda g: g, "y": lambda g, index, dim, ops: ops.index_select(g, index, dim=dim)},
     jvp={

@@ -349,6 +349,7 @@ def _indexed(how: str, element: str, is_last: bool) -> tuple[target.Code, int]:
 def move_by_index(how: str, dim: int, whole: Array, part: Array, index: NDArray[np.int64]) -> None:
     """Move elements between arrays by an index along a dimension: "read" the part, or "write" or "add" it to the whole.
 
+    "kept" reads the part with zeros where a position occurs again.
     The index has the part's shape, with any steps. Reading and writing need elements of at most 8 bytes.
     """
     shape, size = part.shape, whole.shape[dim]
@@ -364,6 +365,9 @@ def move_by_index(how: str, dim: int, whole: Array, part: Array, index: NDArray[
     places = address_reader()(whole, part, index)
     words = struct.pack("13q", outer, outer_grain, inner, inner_grain, pieces, length, size, *steps, *places)
     threads = 1 if part.size < _SHARED else allowed.max_threads
+    if how == "kept":
+        room = -(-4 * size * inner_grain // 128) * 128
+        words += struct.pack("2q", arrays.keep_scratch("noted", threads * room), room)
     _run()(_indexed(how, element, inner == 1)[1], words, -(-outer // outer_grain) * pieces, threads)
 
 

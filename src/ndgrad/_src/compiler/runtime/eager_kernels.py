@@ -78,6 +78,13 @@ def copies() -> Any:
     return copies
 
 
+def make_indexed(*description: Any) -> Any:
+    """Return a builtin for elements of small arrays at an index along a dimension."""
+    from ndgrad._src.compiler.kernels import indexed_calls  # needs llvmlite
+
+    return indexed_calls.make_indexed(*description)
+
+
 def device_taps(x: Any) -> Any:
     """Return the kernels over tables of taps for an array on a device; None if they do not take it."""
     from ndgrad._src.compiler.cuda import taps  # needed on devices only
