@@ -117,6 +117,9 @@ class WhileLoop(Loop):
         finally:
             self.asks = False
 
+    def check_rows(self) -> None:
+        self.refuse("a while loop writes a row of an array at an index of a loop around")
+
     def _begin(self) -> None:
         if self.note_.where not in self.log.begun:
             self.log.begun.append(self.note_.where)
