@@ -11,6 +11,7 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as gnp
+from ndgrad._src.compiler.capture import python_loops
 
 N = 130
 
@@ -280,6 +281,63 @@ def test_second_derivatives_and_batches() -> None:
     some = gnp.array([0.1, 0.2, 0.3])
     batched = ndgrad.func.vmap(ndgrad.func.grad(f))
     np.testing.assert_allclose(ndgrad.compile(batched)(some).numpy(), batched(some).numpy(), rtol=1e-9)
+
+
+# ----- loops in loops -------------------------------------------------------------------------------------------------
+
+M = 12
+
+
+def alignment(x: Any) -> Any:
+    d = gnp.zeros((M, M)) + 9.0
+    d[0, 0] = 0.0
+    for i in range(1, M):
+        for j in range(1, M):
+            d[i, j] = (x[i] - x[M - 1 - j]) ** 2 + min(d[i - 1, j], d[i, j - 1], d[i - 1, j - 1])
+    return d[M - 1, M - 1] + (d * d).sum()
+
+
+def forces(x: Any) -> Any:
+    f, z = gnp.zeros(M), x * 0.1
+    for i in range(M):
+        for j in range(M):
+            if i != j:
+                r = x[j] - x[i]
+                f[i] += r / abs(r) ** 3
+        z[i] = z[i - 1] + f[i]
+    return (f * f).sum() + (z * z).sum()
+
+
+def triangle(x: Any) -> Any:
+    a, s = gnp.zeros((M, M)), x[0] * 0.0
+    for i in range(M):
+        for j in range(i + 1):
+            a[i, j] = x[i] * x[j] * 0.5
+        for j in range(M - 1, i, -1):
+            a[i, j] = 1 / (x[j] - x[i])
+            if a[i, j] > 3.0:
+                continue
+            s = s + a[i, j - 1]
+    return (a * a).sum() * s
+
+
+def sweeps(x: Any) -> Any:
+    u = x[:M] * 1.0
+    for _ in range(M):
+        for i in range(1, M - 1):
+            u[i] = 0.5 * (u[i - 1] + u[i + 1]) + 0.01 * x[i]
+    return (u * u).sum()
+
+
+@pytest.mark.parametrize("f", [alignment, forces, triangle, sweeps])
+def test_loops_in_loops(f: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python_loops, "LEAST", 8)
+    x = gnp.array(numbers(M) + np.arange(M))
+    for transform in (lambda f: f, ndgrad.func.grad):
+        compiled = ndgrad.compile(transform(f), fullgraph=True)
+        np.testing.assert_allclose(compiled(x).numpy(), transform(f)(x).numpy(), rtol=1e-10, atol=1e-12)
+        assert not log_of(compiled).refused
+        assert len(log_of(compiled).rolled) >= 2
 
 
 # ----- loops that are traced round by round ---------------------------------------------------------------------------

@@ -125,3 +125,18 @@ def test_a_write_of_everything_is_what_was_written_in_the_dtype_of_the_target() 
   return %2
 """,
     )
+
+
+def test_a_stack_of_one_value_is_a_broadcast() -> None:
+    becomes(
+        both,
+        """program p(%0: float64[3])
+  %1: float64[4,3] = stack(%0, %0, %0, %0, dim=0)
+  return %1
+""",
+        """program p(%0: float64[3])
+  %1: float64[1,3] = reshape(%0, shape=(1, 3))
+  %2: float64[4,3] = expand(%1, shape=(4, 3))
+  return %2
+""",
+    )

@@ -32,9 +32,10 @@ def test_both_sides_are_computed_and_one_is_selected() -> None:
         BRANCH.format(dtype="float64", op="pow"),
         """program p(%0: bool[], %1: float64[3])
   constant %2: float64[] = 2
-  %3: float64[3] = pow(%1, %2)
-  %4: float64[3] = where(%0, %3, %1)
-  return %4
+  %3: float64[3] = where(%0, %1, 1.0)
+  %4: float64[3] = pow(%3, %2)
+  %5: float64[3] = where(%0, %4, %1)
+  return %5
 """,
     )
 

@@ -44,6 +44,7 @@ def test_views_of_everything_are_nothing(line: str) -> None:
         ("element(%0, index=(1, -1))", "float64[]", "getitem(%0, index=(1, 2))"),
         ("slice(%0, dim=0, start=1, stop=2, step=1)", "float64[1,3]", "getitem(%0, index=(slice(1, 2, 1), slice(0, 3, 1)))"),
         ("getitem(%0, index=(slice(None, None, -1),))", "float64[2,3]", "getitem(%0, index=(slice(1, None, -1), slice(0, 3, 1)))"),
+        ("flip(%0, dims=(-2,))", "float64[2,3]", "getitem(%0, index=(slice(1, None, -1), slice(0, 3, 1)))"),
         ("select_backward(%0, shape=(2, 4, 3), dim=1, index=-1)", "float64[2,4,3]",
          "embed(%0, shape=(2, 4, 3), index=(slice(0, 2, 1), 3, slice(0, 3, 1)))"),
         ("slice_backward(%0, shape=(5, 3), dim=0, start=1, stop=4, step=2)", "float64[5,3]",

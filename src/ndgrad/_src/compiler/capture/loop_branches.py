@@ -90,13 +90,14 @@ class LoopBranch:
         for key in roles.conditional:
             write = roles.writes[key]
             frame.open_row(write.array, write.position, write.number)
-        rows = dict(frame.written)
+        places = [(frame, key) for key in frame.written] + [*self.loop.outer_rows.values()]
+        rows = {(id(f), key): f.written[key] for f, key in places}
         own = [k for k, n in enumerate(names) if n in roles.in_place and isinstance(values[k], Variable)]
         objects = [values[k] for k in own]
         given = [*objects, *rows.values()]
         found = [_Made(), _Made()]
         sides = [
-            self._side(f, values, own, [*rows], made) for f, made in zip((when_true, when_false), found, strict=True)
+            self._side(f, values, own, places, made) for f, made in zip((when_true, when_false), found, strict=True)
         ]
         lifted = [LiftedFunction(side, given) for side in sides]
         changed = {*found[0].keys, *found[1].keys}
@@ -108,7 +109,7 @@ class LoopBranch:
         wanted = [key for key, is_taken in merged.items() if is_taken]
         wanted += [("object", j) for j in range(len(own)) if any(("object", j) in made.changed for made in found)]
         wanted += [("row", key) for key in rows if any(("row", key) in made.changed for made in found)]
-        places = [[made.keys.index(key) for key in wanted] for made in found]
+        positions = [[made.keys.index(key) for key in wanted] for made in found]
         n, m = len(given), len(given) + len(lifted[0].captured)
         out: list[Any] = []
         if wanted:
@@ -118,7 +119,7 @@ class LoopBranch:
                 if is_traced and not lifted[j].is_same(LiftedFunction(sides[j], given)):
                     self.loop.refuse("a branch reads objects that the code after it changes")
                 made = lifted[j](tensors)
-                return [made[k] for k in places[j]]
+                return [made[k] for k in positions[j]]
 
             plan = Branches(lambda t: run_side(0, [*t[:m]]), lambda t: run_side(1, [*t[:n], *t[m:]]))
             captured = [*lifted[0].captured, *lifted[1].captured]
@@ -133,8 +134,12 @@ class LoopBranch:
                 row[...] = by_key["row", key]
         return self._results(names, values, own, merged, by_key, *found)
 
-    def _side(self, f: Side, values: Values, own: list[int], keys: list[Any], noted: _Made) -> Callable[[Sequence[Any]], list[Any]]:
-        """Return one side as a function of tensors: objects that are changed in place, and rows that are written."""
+    def _side(
+        self, f: Side, values: Values, own: list[int], places: list[tuple[LoopRound, Any]], noted: _Made
+    ) -> Callable[[Sequence[Any]], list[Any]]:
+        """Return one side as a function of tensors: objects that are changed in place, and rows that are written, of this
+        round and of rounds around it.
+        """
         frame, loop = self.frame, self.loop
 
         def run(tensors: Sequence[Any]) -> list[Any]:
@@ -143,17 +148,21 @@ class LoopBranch:
                 given = list(values)
                 for k, t in zip(own, copies, strict=False):
                     given[k] = t
-                rows = dict(zip(keys, copies[len(own) :], strict=True))
-                before, appended = frame.written, len(frame.appended)
-                frame.written = dict(rows)
+                rows = {(id(r), key): t for (r, key), t in zip(places, copies[len(own) :], strict=True)}
+                before, appended = [(r, dict(r.written)) for r in {id(r): r for r, _ in places}.values()], len(frame.appended)
+                for r, key in places:
+                    r.written[key] = rows[id(r), key]
+                known = {*frame.written}
                 try:
                     made = f(*given)
-                    after = frame.written
+                    new = [key for key in frame.written if key not in known]
+                    after = {(id(r), key): r.written[key] for r, key in places}
                 finally:
-                    frame.written = before
+                    frame.written = {}
+                    for r, written in before:
+                        r.written = written
                 if len(frame.appended) != appended:
                     loop.refuse("the values of a tensor decide whether it appends to a list")
-                new = [key for key in after if key not in rows]
                 if new:  # such a row has its old value on the other side
                     for key in new:
                         frame.roles.conditional[key] = None

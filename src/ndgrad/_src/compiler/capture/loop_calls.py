@@ -9,7 +9,7 @@ from typing import Any
 from ndgrad._src.compiler.capture import python_loops
 from ndgrad._src.compiler.capture.branch_conditions import MOST as MOST_CONDITIONS
 from ndgrad._src.compiler.capture.graph_break import current_tracer
-from ndgrad._src.compiler.capture.loop_items import Items, count_items
+from ndgrad._src.compiler.capture.loop_items import Items, MovingRange, count_items, make_range
 from ndgrad._src.compiler.capture.loop_source import (
     UNBOUND,
     LoopLog,
@@ -51,6 +51,7 @@ class Loops:
     unbound = UNBOUND
     name_error = NameError
     slice = builtins.slice
+    make_range = staticmethod(make_range)
 
     def __init__(self, notes: list[LoopNote]) -> None:
         self._notes = notes
@@ -84,7 +85,7 @@ class Loops:
     def roll(self, items: Any, number: int) -> Loop | None:
         """Return a plan for a loop; None if it runs as written."""
         log = _find_log()
-        if log is None or count_items(items) < python_loops.LEAST:
+        if log is None or count_items(items) < (1 if isinstance(items, MovingRange) else python_loops.LEAST):
             return None
         note = self._notes[number]
         if not self._may_roll(log, note):

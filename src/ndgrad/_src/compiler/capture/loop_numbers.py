@@ -55,7 +55,9 @@ def _binary(symbol: str, swapped: bool) -> Callable[[LoopNumber, Any], Any]:
             return _OPERATIONS[symbol](other, row) if swapped else _OPERATIONS[symbol](row, other)
         if isinstance(other, LoopNumber):
             if other.loop is not self.loop:
-                self.loop.refuse("numbers of two loops are combined")
+                if symbol not in _COMPARED or swapped:
+                    self.loop.refuse("numbers of two loops are combined")
+                return _OPERATIONS[symbol](self.loop.integer_row(self), other.loop.integer_row(other))
             text, carry = other.source, self.has_carry or other.has_carry
         elif type(other) in (int, float, bool) and math.isfinite(other):
             text, carry = f"({other!r})", self.has_carry
@@ -71,6 +73,7 @@ def _unary(symbol: str) -> Callable[[LoopNumber], Any]:
     return lambda self: LoopNumber(self.loop, f"({symbol}({self.source}))", self.has_carry)
 
 
+_COMPARED = frozenset(["<", "<=", ">", ">=", "==", "!="])
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,

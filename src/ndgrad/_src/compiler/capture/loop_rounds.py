@@ -15,7 +15,7 @@ import numpy as np
 
 from ndgrad._src.compiler.capture.captured_tensors import find_tracer
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
-from ndgrad._src.compiler.capture.loop_items import Items, count_items
+from ndgrad._src.compiler.capture.loop_items import Items, MovingRange, count_items
 from ndgrad._src.compiler.capture.loop_numbers import LoopNumber
 from ndgrad._src.compiler.capture.loop_rows import RowRead, RowWrite, innermost_payload, may_share, row_shape
 from ndgrad._src.compiler.capture.loop_source import UNBOUND
@@ -218,21 +218,29 @@ class LoopRound:
         loop = self.loop
         outer, loop._frame = loop._frame, self
         running_rounds.push(self)
-        made = tuple(self.given.values())
+        names = [n for n in self.given if n not in loop.outer_rows]
+        made = tuple([self.given[n] for n in names])
+        before = [(frame, key, frame.written[key]) for frame, key in loop.outer_rows.values()]
         try:
+            for name, (frame, key) in loop.outer_rows.items():
+                frame.written[key] = self.given[name]
             for k in range(loop.period):
                 t = LoopNumber(loop, f"(t * {loop.period} + {loop.start + k})", False)
                 made = body(self.item(loop.items, t), *made)
         finally:
+            for frame, key, row in before:
+                frame.written[key] = row
             running_rounds.pop()
             loop._frame = outer
-        return dict(zip(self.given, made, strict=True))
+        return {**self.given, **dict(zip(names, made, strict=True))}
 
     def item(self, items: Any, t: Any) -> Any:
         """Return the item of round `t`."""
         loop = self.loop
         if type(items) is range:
             return t * items.step + items.start
+        if isinstance(items, MovingRange):
+            return self.item(items.whole, t)
         if isinstance(items, Items):
             if items.function is enumerate:
                 start = items.kwargs.get("start", 0)
@@ -506,8 +514,11 @@ class LoopRound:
         """Write a row."""
         key = self._note_write(base, position, number)
         shape = tuple(n for p, n in enumerate(base.shape) if p != position)
-        if self.roles.writes[key].is_opened:
+        if self.roles.writes[key].is_opened or inner_rounds(self):
             row = self.open_row(base, position, number)
+            for frame in inner_rounds(self):  # a loop inside passes the row on from round to round
+                frame.carry_row(self, key)
+            row = self.written[key]
             row[...] = self.as_tensor(value, base)
             return
         made = self.as_tensor(value, base)
@@ -523,6 +534,9 @@ class LoopRound:
         """Return a row that the body changes in parts."""
         key = self._note_write(base, position, number)
         write = self.roles.writes[key]
+        if inner_rounds(self) and not (write.is_inner and key in self.written):
+            write.is_opened = write.is_inner = True  # `open_inner_rows` opens it before the loop inside begins
+            raise Restart(self.loop)
         if key in self.written:
             if not write.is_opened:
                 write.is_opened = True
@@ -549,9 +563,28 @@ class LoopRound:
         row = self.written[key] = tensor_ops.clone(self.rows[source])
         return row
 
+    def open_inner_rows(self) -> None:
+        """Open the rows that loops inside write."""
+        for write in [*self.roles.writes.values()]:
+            if write.is_inner:
+                self.open_row(write.array, write.position, write.number)
+
+    def carry_row(self, outer: LoopRound, key: Any) -> None:
+        """Carry a row that a loop around has opened, because the body writes it."""
+        rows = self.loop.outer_rows
+        if not any(frame is outer and known == key for frame, known in rows.values()):
+            name = f"row {len(rows)}"
+            self.loop.check_rows()
+            rows[name] = outer, key
+            self.values[name] = outer.written[key]
+            self.roles.carried[name] = self.roles.in_place[name] = None
+            raise Restart(self.loop)
+
     def _note_write(self, base: Any, position: int, number: LoopNumber) -> Any:
         for frame in running_rounds:  # an inner loop writes an array of an outer round through the outer loop
-            if frame is not self and any(v is base for v in frame.given.values()) and frame.loop is not self.loop:
+            if frame is self:
+                break
+            if any(v is base for v in frame.given.values()) and frame.loop is not self.loop:
                 outer = [n for n, v in frame.given.items() if v is base and n not in frame.roles.carried]
                 if outer:
                     frame.loop.check_in_place(frame, base)
@@ -571,6 +604,13 @@ class LoopRound:
             self.roles.number_rows.setdefault(key, number)
             self.numbers[key] = self.tracer.make_input(wrap(tensor_type, np.zeros((), dtype)))
         return self.numbers[key]
+
+
+def inner_rounds(frame: LoopRound) -> list[LoopRound]:
+    """Return the rounds that run inside a round."""
+    frames = [*running_rounds]
+    places = [k for k, f in enumerate(frames) if f is frame]
+    return frames[places[-1] + 1 :] if places else []
 
 
 def outermost_loop(index: Any) -> Loop | None:

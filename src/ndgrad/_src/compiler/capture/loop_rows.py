@@ -63,6 +63,8 @@ class RowWrite:
         self.places: Any = None
         #: True if rounds change a row in parts. The row is then a copy that the body owns.
         self.is_opened = False
+        #: True if a loop inside the round writes it.
+        self.is_inner = False
 
 
 def as_class_of(t: Any, like: Any) -> Any:

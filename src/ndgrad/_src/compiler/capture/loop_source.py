@@ -551,7 +551,7 @@ class _Rewriter:
         note = LoopNote(f"{self.file}:{s.lineno}", reason, tuple(names), live, temporary, assigned, stop)
         number = len(self.notes)
         self.notes.append(note)
-        head = self._items(s.iter, plan) if isinstance(s, ast.For) else None
+        head = self._head(s.iter, plan) if isinstance(s, ast.For) else None
         self._depth += 1
         try:
             return self._loop_of(s, body, plan, note, number, head)
@@ -592,14 +592,21 @@ class _Rewriter:
         if isinstance(s, ast.For):
             item = f"_nd_item{k}"
             rounds = [ast.copy_location(ast.Assign([s.target], _load(item)), s), *body]
-            if stop is None:
+            is_moving = plan is not None and _is_range(s.iter)
+            if stop is None and not is_moving:
                 made_body = [*self._statements(rounds, own), _return(names)]
             else:
                 first, second = f"_nd_go{k}", f"_nd_stay{k}"
+                inside = _method(own, "inside", _load(item))
+                if stop is None:
+                    test = inside
+                else:
+                    test = _method(own, "negate", _load(stop))
+                    test = _method(own, "both", test, _lazy(inside)) if is_moving else test
                 made_body = [
                     self._function(first, names, rounds, own),
                     _define(second, names, [_return(names)]),
-                    self._choose(own, _method(own, "negate", _load(stop)), first, second, names),
+                    self._choose(own, test, first, second, names),
                     _return(names),
                 ]
             rolled.append(_define(step, [item, *names], made_body))
@@ -626,8 +633,8 @@ class _Rewriter:
             if n == stop:
                 rolled.append(ast.Assign([_store(n)], part))
                 continue
-            test = ast.Compare(part, [ast.IsNot()], [_helper("unbound")])
-            rolled.append(ast.If(test, [ast.Assign([_store(n)], copy.deepcopy(part))], []))
+            is_bound = ast.Compare(part, [ast.IsNot()], [_helper("unbound")])
+            rolled.append(ast.If(is_bound, [ast.Assign([_store(n)], copy.deepcopy(part))], []))
         if s.orelse:
             rolled += self._statements(s.orelse, plan) if stop is None else [
                 ast.If(ast.UnaryOp(ast.Not(), _load(stop)), self._statements(s.orelse, plan), [])
@@ -654,6 +661,13 @@ class _Rewriter:
                     ast.copy_location(node, s)
         return found
 
+    def _head(self, e: ast.expr, plan: str | None) -> ast.expr:
+        """Rewrite the items of a loop. The ends of a range may differ from round to round of the loop around."""
+        if plan is not None and _is_range(e):
+            assert isinstance(e, ast.Call)
+            return _call(_helper("make_range"), e.func, *[self._expression(a, plan) for a in e.args])
+        return self._items(e, plan)
+
     def _items(self, e: ast.expr, plan: str | None) -> ast.expr:
         """Rewrite calls of zip, enumerate and reversed in the head of a loop, so that their arguments are known."""
         if isinstance(e, ast.Call) and isinstance(e.func, ast.Name) and e.func.id in ("zip", "enumerate", "reversed"):
@@ -661,6 +675,13 @@ class _Rewriter:
                 arguments = [self._items(a, plan) for a in e.args]
                 return ast.Call(_helper("items"), [_load(e.func.id), *arguments], e.keywords)
         return e if plan is None else self._expression(e, plan)
+
+
+def _is_range(e: ast.expr) -> bool:
+    return (
+        isinstance(e, ast.Call) and isinstance(e.func, ast.Name) and e.func.id == "range" and not e.keywords
+        and not any(isinstance(a, ast.Starred) for a in e.args)
+    )  # fmt: skip
 
 
 class _Reads(ast.NodeTransformer):
@@ -867,12 +888,38 @@ def _is_temporary(loop: ast.For | ast.While, name: str) -> bool:
     head = loop.target if isinstance(loop, ast.For) else loop.test
     if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(head)):
         return isinstance(loop, ast.For)
-    for s in loop.body:
-        if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(s)):
-            reads = any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(s))
-            targets = [n for t in s.targets for n in ast.walk(t)] if isinstance(s, ast.Assign) else []
-            return not reads and any(isinstance(n, ast.Name) and n.id == name for n in targets)
-    return False
+    return _first_use(loop.body, name) != "read"
+
+
+def _first_use(statements: Sequence[ast.stmt], name: str) -> str:
+    """Return "read" if some path through statements reads a variable before it assigns it, "assigned" if all assign it
+    first, else "".
+    """
+    for s in statements:
+        if isinstance(s, ast.Assign):
+            if _loads(s, name):
+                return "read"
+            if any(isinstance(n, ast.Name) and n.id == name for t in s.targets for n in ast.walk(t)):
+                return "assigned"
+        elif isinstance(s, ast.If):
+            sides = "read" if _loads(s.test, name) else _first_use(s.body, name), _first_use(s.orelse, name)
+            if "read" in sides:
+                return "read"
+            if sides == ("assigned", "assigned"):
+                return "assigned"
+        elif isinstance(s, (ast.For, ast.While)):
+            if _loads(s.iter if isinstance(s, ast.For) else s.test, name):
+                return "read"
+            is_index = isinstance(s, ast.For) and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(s.target))
+            if (not is_index and _first_use(s.body, name) == "read") or _first_use(s.orelse, name) == "read":
+                return "read"
+        elif any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(s)):
+            return "read"
+    return ""
+
+
+def _loads(node: ast.AST, name: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(node))
 
 
 def _names_of_other_scopes(function: ast.FunctionDef, loop: ast.stmt) -> set[str]:
@@ -891,10 +938,15 @@ def _names_of_other_scopes(function: ast.FunctionDef, loop: ast.stmt) -> set[str
 
 
 def _names_outside(function: ast.FunctionDef, loop: ast.stmt) -> set[str]:
-    """Return the names that a function reads outside of a loop."""
+    """Return the names that a function reads outside of a loop, except in other loops of which they are the index."""
     inside = {id(n) for n in ast.walk(loop)}
+    indices: set[tuple[int, str]] = set()
+    for other in ast.walk(function):
+        if isinstance(other, ast.For) and id(other) not in inside and not any(n is loop for n in ast.walk(other)):
+            names = {n.id for n in ast.walk(other.target) if isinstance(n, ast.Name)}
+            indices |= {(id(n), n.id) for s in other.body for n in ast.walk(s) if isinstance(n, ast.Name) and n.id in names}
     return {
         n.id
         for n in ast.walk(function)
-        if isinstance(n, ast.Name) and isinstance(n.ctx, (ast.Load, ast.Del)) and id(n) not in inside
+        if isinstance(n, ast.Name) and isinstance(n.ctx, (ast.Load, ast.Del)) and id(n) not in inside and (id(n), n.id) not in indices
     }

@@ -38,7 +38,7 @@ from ndgrad._src.compiler.capture.captured_tensors import find_tracer
 from ndgrad._src.compiler.capture.control_flow import run_scan
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.loop_branches import LoopBranch, Side, kind_of, unknown_condition
-from ndgrad._src.compiler.capture.loop_items import count_items
+from ndgrad._src.compiler.capture.loop_items import MovingRange, count_items
 from ndgrad._src.compiler.capture.loop_numbers import LoopNumber, Sequences
 from ndgrad._src.compiler.capture.loop_rounds import (
     LoopRefused,
@@ -76,6 +76,8 @@ class Loop:
         #: Number of rounds that form one round of the scan, if a condition on the index repeats with that period.
         self.period = 1
         self.sequences = Sequences([])
+        #: Rows that loops around have opened and this one writes: variables of the loop that its body does not name.
+        self.outer_rows: dict[str, tuple[LoopRound, Any]] = {}
         self._stacks: dict[int, Any] = {}
         self._frame: LoopRound | None = None
         self._plain: list[Any] | None = None
@@ -171,7 +173,7 @@ class Loop:
         frame, condition = self._frame, self.condition_of(test)
         if frame is None or condition is None:
             return (when_true if test else when_false)(*values)
-        is_end = when_true.__name__.startswith("_nd_go")
+        is_end = when_true.__name__.startswith("_nd_go") and not isinstance(self.items, MovingRange)
         branch = LoopBranch(self, frame, condition, is_end)
         return branch.run(bind_variables(when_true), bind_variables(when_false), values)
 
@@ -216,6 +218,16 @@ class Loop:
         """Return `not a` as a condition."""
         condition = self.condition_of(a)
         return not a if condition is None else tensor_ops.logical_not(condition)
+
+    def inside(self, item: Any) -> Any:
+        """Return whether a round is one of this execution of the loop, as a condition."""
+        items = self.items
+        if not isinstance(items, MovingRange) or self._frame is None:
+            return True
+        begun = True if not isinstance(items.start, LoopNumber) else item >= items.start if items.step > 0 else item <= items.start
+        if not isinstance(items.stop, LoopNumber):
+            return begun
+        return self.both(begun, lambda: item < items.stop if items.step > 0 else item > items.stop)
 
     def compare(self, symbols: str, first: Callable[[], Any], *others: Callable[[], Any]) -> Any:
         """Return a chain of comparisons as a condition."""
@@ -309,6 +321,13 @@ class Loop:
         if dtype.char not in "fd":
             self.refuse(f"a number that differs from round to round meets a tensor of {dtype}")
         return frame.number_row(number, like.tensor_type, dtype)
+
+    def integer_row(self, number: LoopNumber) -> Any:
+        """Return an integer as a tensor, to be compared with one of another loop."""
+        frame = self._frame
+        if frame is None or self.is_unbounded or not all(type(v) is int for v in self.values(number)):
+            self.refuse("numbers of two loops are combined")
+        return frame.number_row(number, Tensor, np.dtype(np.int64))
 
     def array_of(self, number: LoopNumber, tensor_type: type[Any]) -> Any:
         """Return a number as a 0-d Array, of the class `tensor_type`, for a function of NumPy; only floats, of which the dtype is known."""
@@ -412,6 +431,8 @@ class Loop:
 
     def run(self, body: Callable[..., Any], start: tuple[Any, ...]) -> tuple[Any, ...]:
         """Run all rounds from these values of the loop's variables. Return the last values."""
+        for frame in running_rounds:
+            frame.open_inner_rows()
         self.log.running.append(self.note_.where)
         try:
             made = self._run(bind_variables(body), start)
@@ -429,29 +450,40 @@ class Loop:
         while self.start < self.count and (stop is None or values[stop] is not True):
             self.stop, self.period = self.count, 1
             rounds = self.count - self.start
-            if rounds >= LEAST:
+            if rounds >= self.least:
                 roles = self._find_roles(body, values)
                 rounds = 1 if roles is None else self.stop - self.start  # see Note [Rounds that differ]
-                if roles is not None and rounds >= LEAST:
+                if roles is not None and rounds >= self.least:
                     self._scan(body, values, roles)
                     self.start += self.rounds * self.period
                     continue
             parts += 1
             if parts > _PARTS:
                 self.refuse("a condition on the index changes many times, or variables change kind")
+            names = self.note_.names
             for t in range(self.start, self.start + rounds):
-                made = body(self._plain_item(t), *values.values())
-                values = dict(zip(values, made, strict=True))
+                made = body(self._plain_item(t), *[values[n] for n in names])
+                values.update(zip(names, made, strict=True))
                 if stop is not None and values[stop] is True:
                     break
             self.start += rounds
         self.log.rolled[self.note_.where] = self.count
-        return tuple(values.values())
+        return tuple([values[n] for n in self.note_.names])
+
+    @property
+    def least(self) -> int:
+        """Least number of rounds of a scan."""
+        return 1 if isinstance(self.items, MovingRange) else LEAST
+
+    def check_rows(self) -> None:
+        """Refuse a loop that cannot carry rows of loops around."""
 
     def _plain_item(self, t: int) -> Any:
         """Return the item of a round, as the loop as written gets it."""
         if type(self.items) in (range, list, tuple):
             return self.items[t]
+        if isinstance(self.items, MovingRange):
+            self.refuse("the ends of its range differ from round to round of the loop around, and so do its rounds")
         if self._plain is None:
             self._plain = [*self.items] if self.count <= 1_000_000 else []
         return self._plain[t]

@@ -35,7 +35,7 @@ from ndgrad._src.tensor.tensor_class import Tensor
 Values = dict[str, Any]
 
 #: Rounds that run as written before numbers decide about a scan, and the largest number of rounds that Python counts.
-_PLAIN, _MOST = 8, 20_000_000
+_PLAIN, _MOST = 16, 20_000_000
 #: Rounds that run as written although values of tensors decide: a variable changes its kind, or has no value yet.
 _GUARDED = 2
 #: Largest constant that a round adds to an integer of a `while` of the program.
@@ -116,6 +116,9 @@ class WhileLoop(Loop):
             return self.condition_of(going)
         finally:
             self.asks = False
+
+    def check_rows(self) -> None:
+        self.refuse("a while loop writes a row of an array at an index of a loop around")
 
     def _begin(self) -> None:
         if self.note_.where not in self.log.begun:

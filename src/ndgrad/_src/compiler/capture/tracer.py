@@ -404,7 +404,10 @@ class Tracer:
         results = self.emit(op, arguments, settings)
         if op.view or op.shares_storage:
             source = arrays[0] if isinstance(arrays[0], TracedArray) else self.constant(arrays[0])
-            out = tuple([self._make_view(source, op, settings, i, value, of_rule) for i, value in enumerate(results)])
+            strides = view_strides(source, op, settings, len(results))
+            out = tuple(
+                [self._make_view(source, op, settings, i, value, strides[i], of_rule) for i, value in enumerate(results)]
+            )
         elif op.outputs == 1 and len(results[0].shape) < 2:
             return TracedArray(results[0], Memory(self, results[0], place=place))
         else:
@@ -417,10 +420,9 @@ class Tracer:
         return out[0] if op.outputs == 1 else out
 
     def _make_view(
-        self, source: TracedArray, op: Any, settings: dict[str, Any], number: int, value: Value, of_rule: bool
+        self, source: TracedArray, op: Any, settings: dict[str, Any], number: int, value: Value, strides: Strides, of_rule: bool
     ) -> TracedArray:
         """Return the result of a view op: a part of the argument's memory, or memory of its own if NumPy copies."""
-        strides = view_strides(source, op, settings, number)
         is_decided = op.name == "reshape" and [n for n in source.shape if n != 1] != [n for n in value.shape if n != 1]
         if is_decided:
             source.memory.asked = True
@@ -640,41 +642,42 @@ def check_write(op: Any, payload: TracedArray, value: Value, arrays: Sequence[An
         raise GraphBreak(f"{op.name}_ writes {value.dtype} into a tensor of {payload.dtype}")
 
 
-#: Strides of views, by op, settings, number of the result, and shape, strides and dtype of the source.
-_strides: dict[Any, tuple[int, ...] | None] = {}
+#: Strides of a view; None if NumPy would copy.
+Strides = tuple[int, ...] | None
+#: Strides of the results of view ops, by op, settings, number of results, and shape, strides and dtype of the source.
+_strides: dict[Any, list[Strides]] = {}
 
 
-def view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number: int) -> tuple[int, ...] | None:
-    """Return the strides of a view of an array; None if NumPy would copy."""
+def view_strides(source: TracedArray, op: Any, settings: dict[str, Any], count: int) -> list[Strides]:
+    """Return the strides of all results of a view op."""
     known = settings_key(settings)
-    key = None if known is None else (op, known, number, source.shape, source.strides, source.dtype)
+    key = None if known is None else (op, known, count, source.shape, source.strides, source.dtype)
     try:
         return _strides[key]
     except TypeError:  # unhashable setting
-        return _view_strides(source, op, settings, number)
+        return _view_strides(source, op, settings, count)
     except KeyError:
-        found = _view_strides(source, op, settings, number)
-        if key is not None:
+        found = _view_strides(source, op, settings, count)
+        if key is not None and count <= 64:
             make_room(_strides, 20_000)
             _strides[key] = found
         return found
 
 
-def _view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number: int) -> tuple[int, ...] | None:
+def _view_strides(source: TracedArray, op: Any, settings: dict[str, Any], count: int) -> list[Strides]:
     """Compute `view_strides` without a cache. No memory is touched."""
     if op.name in ("as_strided", "view_dtype"):
         raise GraphBreak(f"{op.name} shows memory in another way than a program can")
     if op.shares_storage:
-        return source.strides
+        return [source.strides] * count
     if not source.size:
-        return None
+        return [None] * count
     stand_in = source.stand_in()
     if op.name == "reshape":
         shown = reshaped_view(stand_in, settings["shape"])
-        return None if shown is None else tuple(shown.strides)
+        return [None if shown is None else tuple(shown.strides)]
     shown = op.forward_for(np)(stand_in, **settings)
-    shown = shown if op.outputs == 1 else shown[number]
-    return tuple(shown.strides) if is_view_of(shown, stand_in) else None
+    return [tuple(v.strides) if is_view_of(v, stand_in) else None for v in ((shown,) if op.outputs == 1 else shown)]
 
 
 def _equal(a: Any, b: Any) -> bool:

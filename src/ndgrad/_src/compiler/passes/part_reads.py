@@ -5,6 +5,7 @@
     getitem(add(x, embed(y, i)), j)      ->  a part of x, with a part of y or 0. added (see ndgrad._src.compiler.passes.write_histories)
     getitem(cat(x, y, ...), j)           ->  a part of one of them; stack likewise
     stack(x[3], x[4], x[5], y)           ->  x[3:6], followed by y
+    stack(x, x, x)                       ->  x, broadcast
     slice_scatter(slice_scatter(x, y, i), z, j)  ->  slice_scatter(x, z, j) if i lies within j
 
 An element is computed as before or not at all, so this is exact. It runs after `canonical_views`, which brings indices
@@ -97,6 +98,8 @@ def _stack_of_rows(walk: Walk, instruction: Instruction) -> Rewritten:
     while begin < len(rows):
         first = rows[begin]
         step, end = 1, begin + 1
+        while end < len(rows) and instruction.arguments[end] is instruction.arguments[begin]:
+            first, end = None, end + 1
         if first is not None and end < len(rows) and _follows(rows[end], first, None):
             step = rows[end][1] - first[1]  # type: ignore[index]
             while end < len(rows) and _follows(rows[end], first, step * (end - begin)):
@@ -108,7 +111,8 @@ def _stack_of_rows(walk: Walk, instruction: Instruction) -> Rewritten:
     parts = []
     for array, at, step, count in found:
         if at < 0:
-            parts.append(walk.reshaped(array, (1, *array.shape)))
+            row = walk.reshaped(array, (1, *array.shape))
+            parts.append(row if count == 1 else walk.emit("expand", row, shape=(count, *array.shape)))
         else:
             parts.append(read_part(walk, array, ((at, count, step), *[(0, n, 1) for n in array.shape[1:]])))
     joined = parts[0] if len(parts) == 1 else walk.emit("cat", *parts, dim=0)

@@ -2,7 +2,7 @@
 
     transpose, t                               ->  permute
     squeeze, unsqueeze, unsafe_view            ->  reshape
-    select, slice, element, split, unbind      ->  getitem, with a number or a whole slice for each dimension
+    select, slice, element, split, unbind, flip  ->  getitem, with a number or a whole slice for each dimension
     select_backward, slice_backward            ->  embed, likewise
     alias, detach, clone, conj of real numbers ->  nothing: a program has no memory that could be shared
 
@@ -209,6 +209,15 @@ def _select(walk: Walk, instruction: Instruction) -> Rewritten:
 def _slice(walk: Walk, instruction: Instruction) -> Rewritten:
     (x,) = instruction.arguments
     return read_part(walk, x, _sliced(x.shape, **instruction.settings))
+
+
+@rule("flip")
+def _flip(walk: Walk, instruction: Instruction) -> Rewritten:
+    (x,) = instruction.arguments
+    dims = [d % x.ndim for d in instruction.settings["dims"]] if x.ndim else []
+    if not x.size:
+        return None
+    return read_part(walk, x, tuple([(n - 1, n, -1) if d in dims and n > 1 else (0, n, 1) for d, n in enumerate(x.shape)]))
 
 
 def _sliced(shape: tuple[int, ...], dim: int, start: int, stop: int, step: int) -> tuple[Place, ...]:
