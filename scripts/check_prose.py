@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("src/ndgrad", "tests", "benchmarks", "scripts", "examples", "demo", "repobook")
 #: Pages, whose sentences are checked like those of docstrings.
 PAGES = ("docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "repobook/docs")
+#: Stubs that no script writes.
+STUBS = ("src/ndgrad/_typing.pyi",)
 
 #: Words that start no sentence of a docstring or comment.
 QUESTIONS = re.compile(r"(What|Where|Who|Whose|Which|How)\b(?!.*\?$)")
@@ -168,6 +170,7 @@ def main() -> int:
         sources = {file for folder in SOURCES for file in (ROOT / folder).rglob("*.py")}
         places = [ROOT / page for page in PAGES]
         pages = {file for place in places for file in (_texts_in(place) if place.is_dir() else [place])}
+        sources |= {ROOT / stub for stub in STUBS}
         files = sorted(sources | {file for file in pages if not _is_generated(file)})
     counts: Counter[str] = Counter()
     for file in files:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from ndgrad._src.debug.gradient_probe import Unreadable, flow
 from ndgrad._src.debug.provenance import HARMLESS, REASONS, Origin, departures, origin_of
 from ndgrad._src.debug.source_lines import Place, place_of
 from ndgrad._src.foundations.public_path import set_module
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 _VERY = "Check that y is computed from this very tensor."
 _RERUN = (
@@ -190,7 +193,7 @@ def _through_graph(y: Any, x: Any, start: Any, target: Any, needed: set[Any]) ->
     )
 
 
-def _as_tensor(array: Any) -> Any:
+def _as_tensor(array: Payload) -> Any:
     return lift(np.asarray(array))
 
 

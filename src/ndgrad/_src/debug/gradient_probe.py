@@ -7,7 +7,7 @@ purpose is to do these things.
 from __future__ import annotations
 
 import heapq
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,11 +22,15 @@ from ndgrad._src.engine.engine import GraphTask, materialize, send
 from ndgrad._src.ops.table import KINDS
 from ndgrad._src.ops.vocabulary import raw_ops
 
+if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
+    from ndgrad._typing import Payload
+
 
 class Unreadable(Exception):
     """A node on the path cannot run."""
 
-    def __init__(self, node: Any, freed: bool, error: Exception) -> None:
+    def __init__(self, node: Node, freed: bool, error: Exception) -> None:
         super().__init__(str(error).split("\n")[0])
         self.node = node
         self.freed = freed
@@ -56,7 +60,7 @@ class Flow:
         return None, "contributions that reach x on several ways cancel each other"
 
 
-def _nonzero(g: Any) -> bool:
+def _nonzero(g: Payload) -> bool:
     parts = g if isinstance(g, list) else [g]
     return any(p is not None and bool(np.any(raw_values(p))) for p in parts)
 
@@ -94,11 +98,11 @@ def flow(y: Any, start: Any, target: Any, needed: set[Any]) -> Flow:
     return seen
 
 
-def _age(node: Any) -> float:
+def _age(node: Node) -> float:
     return -1.0 if not node.next else float(node.seq)  # Accumulators run last, when everything has arrived.
 
 
-def _run(task: Any, node: Any, received: Any) -> Any:
+def _run(task: Any, node: Node, received: Any) -> Any:
     try:
         if node.outputs != 1 and node.materialize_grads:
             received = materialize(task, node, received)
