@@ -32,6 +32,8 @@ STUBS = ("src/ndgrad/_typing.pyi",)
 QUESTIONS = re.compile(r"(What|Where|Who|Whose|Which|How)\b(?!.*\?$)")
 #: First words of the second half of a sentence.
 FRAGMENTS = re.compile(r"((in |for |to )?which|who|whose|whom|(so )?that|and|or|but|of|where|whatever|whoever)\b")
+#: First words of headings that are no nouns. `where` is also the name of a function.
+CLAUSES = re.compile(r"(what|who|whose|which|how|of|that|those|where (?!=)\w+)\b(?!=)", re.IGNORECASE)
 #: Persons in the place of components.
 PERSONS = re.compile(
     r"\b(somebody|someone|nobody|whoever|anybody|anyone|everybody|everyone|whomever|those who|no one)\b", re.IGNORECASE
@@ -135,6 +137,8 @@ def _comments(text: str) -> Iterator[tuple[int, str]]:
         before = token.start[0] if not token.line[: token.start[1]].strip() else -1
         if person := PERSONS.search(words):
             yield token.start[0], f"a person acts: {person.group(0)!r}"
+        if words.startswith("-----") and (clause := CLAUSES.match(words.strip("- "))):
+            yield token.start[0], f"a heading is a clause, not a noun: {clause.group(0)!r}"
         if goes_on or words.startswith(("type:", "noqa", "fmt:", "-----")):
             continue
         if QUESTIONS.match(words):

@@ -246,7 +246,7 @@ class Check:
             "Trust fast_mode=False, or loosen atol. [nd-gradcheck]"
         )
 
-    # ----- what gradients must be besides right -----
+    # ----- further conditions on gradients ----------
 
     def zero_gives_zero(self) -> None:
         """Check that a zero cotangent gives zero gradients: they are linear in it."""

@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-# ----- of two vectors -------------------------------------------------------------------------------------------------
+# ----- distances of two vectors ---------------------------------------------------------------------------------------
 
 
 def _vectors(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> tuple[Any, Any, Any]:
@@ -278,7 +278,7 @@ def _relative_entropy(x: Any, y: Any) -> Any:
     return dnp.where(empty, 0.0, safe * dnp.log(safe / dnp.where(empty, 1.0, y)))
 
 
-# ----- of all rows ----------------------------------------------------------------------------------------------------
+# ----- distances of all rows ------------------------------------------------------------------------------------------
 
 
 def _power(p: float = 2.0, w: Any = None) -> Callable[[Any, Any], Any]:
