@@ -400,7 +400,7 @@ def _kl_independent_independent(p: Independent, q: Independent) -> Tensor:
     return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
-# ----- between two families: what is needed of p ----------------------------------------------------------------------
+# ----- between two families: entropy and moments of p -----------------------------------------------------------------
 
 
 def _x_log_x(x: Tensor) -> Tensor:

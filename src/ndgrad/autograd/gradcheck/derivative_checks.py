@@ -376,7 +376,7 @@ class Check:
                 f"{want} [nd-gradcheck]"
             )
 
-    # ----- telling what is wrong -----
+    # ----- reports -------------------
 
     def agree(self, analytical: Array, numerical: Array, number: int, i: int, mode: str) -> None:
         """Compare two Jacobians of shape (input elements, output elements)."""
