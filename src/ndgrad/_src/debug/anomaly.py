@@ -33,7 +33,7 @@ from ndgrad._src.foundations.public_path import set_module
 
 if TYPE_CHECKING:
     from ndgrad._src.core.node import Node
-    from ndgrad._typing import Payload
+    from ndgrad._typing import GraphTask, Payload
 
 # ----- findings -------------------------------------------------------------------------------------------------------
 
@@ -50,7 +50,7 @@ class Finding:
     count: int
 
 
-def find(node: Node, outs: Any, wrong: Callable[[Any], Any]) -> Finding | None:
+def find(node: Node, outs: Payload, wrong: Callable[[Any], Any]) -> Finding | None:
     """Return the first gradient returned by a node in which some value is `wrong`."""
     for position, out in enumerate(outs):
         array = raw_values(out)
@@ -70,7 +70,7 @@ def watch_run(run_node: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap the engine's `run_node` for a pass in anomaly mode: check returned gradients, and explain failures."""
     infinite: list[Finding] = []
 
-    def run(task: Any, node: Node, g: Payload) -> Any:
+    def run(task: GraphTask, node: Node, g: Payload) -> Any:
         keep, task.keep = task.keep, True  # The report shows saved values, so they are released only after the check.
         try:
             answer = run_node(task, node, g)
@@ -89,7 +89,7 @@ def watch_run(run_node: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def check(task: Any, node: Node, g: Payload, outs: Any, infinite: list[Finding]) -> None:
+def check(task: GraphTask, node: Node, g: Payload, outs: Payload, infinite: list[Finding]) -> None:
     """Raise if a gradient returned by a node is NaN, or infinite if that is checked."""
     if all(a is None or is_finite(a) for a in map(raw_values, outs)):
         return
@@ -149,7 +149,7 @@ def check(task: Any, node: Node, g: Payload, outs: Any, infinite: list[Finding])
     raise RuntimeError("\n".join(lines) + " [nd-anomaly]")
 
 
-def describe_argument(node: Any, output: int) -> str:
+def describe_argument(node: Node, output: int) -> str:
     """Return the argument that a gradient belongs to."""
     op = getattr(node, "op", None)
     if op is None or op.variadic or output >= len(op.differentiable_args):
@@ -204,7 +204,7 @@ def _value(name: str, array: Payload, found: Finding) -> str | None:
         return None
 
 
-def forward_state(task: Any) -> str:
+def forward_state(task: GraphTask) -> str:
     """Describe whether the forward was finite, as far as it was watched."""
     first: tuple[float, Any] | None = None
     watched = unwatched = False

@@ -24,6 +24,7 @@ from ndgrad._src.foundations import devices
 from ndgrad._src.foundations.public_path import set_module
 
 if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
     from ndgrad._typing import Payload
 
 
@@ -45,7 +46,7 @@ def _bare(array: Payload) -> Any:
     return array if isinstance(array, (np.ndarray, np.generic)) else move_to(array, devices.device("cpu"))
 
 
-def guard_saved(node: Any, name: str) -> None:
+def guard_saved(node: Node, name: str) -> None:
     """Store the checksum of the value that a node has just saved as `name`."""
     value = getattr(node, name)
     setattr(node, name, tuple(guard_value(v) for v in value) if value.__class__ is tuple else guard_value(value))

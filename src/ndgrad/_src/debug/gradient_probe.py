@@ -39,7 +39,7 @@ class Unreadable(Exception):
 class Flow:
     """The gradients that each node received and passed on."""
 
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: object) -> None:
         self.target = target
         self.gradient: Any = None
         #: (node, received, passed on to nodes on the path), in the order of execution
@@ -47,7 +47,7 @@ class Flow:
         #: A node that passed on nothing.
         self.silent: Any = None
 
-    def op_name(self, node: Any) -> str:
+    def op_name(self, node: Node) -> str:
         op = getattr(node, "op", None) or getattr(getattr(node, "inner", None), "op", None)
         return str(op.name) if op is not None else node.name().removesuffix("Backward")
 
@@ -102,7 +102,7 @@ def _age(node: Node) -> float:
     return -1.0 if not node.next else float(node.seq)  # Accumulators run last, when everything has arrived.
 
 
-def _run(task: Any, node: Node, received: Any) -> Any:
+def _run(task: GraphTask, node: Node, received: Any) -> Any:
     try:
         if node.outputs != 1 and node.materialize_grads:
             received = materialize(task, node, received)
@@ -111,7 +111,7 @@ def _run(task: Any, node: Node, received: Any) -> Any:
         raise Unreadable(node, _is_freed(node), error) from error
 
 
-def _is_freed(node: Any) -> bool:
+def _is_freed(node: Node) -> bool:
     if isinstance(node, CopySlices):
         return node.inner is None or _is_freed(node.inner)
     plan = getattr(node, "plan", None)
@@ -123,7 +123,7 @@ def _is_freed(node: Any) -> bool:
     return any(value is FREED for value in held)
 
 
-def _reason(node: Any, name: str) -> str:
+def _reason(node: Node, name: str) -> str:
     """Return the reason why an op's derivative is zero at these values."""
     saved = dict(saved_values(node))
     if isinstance(node, CopySlices):

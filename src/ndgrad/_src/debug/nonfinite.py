@@ -39,11 +39,11 @@ def is_finite(array: Payload) -> bool:
         return bool(np.isfinite(array.sum())) or bool(np.isfinite(array).all())
 
 
-def first_index(bad: Any) -> tuple[int, ...]:
+def first_index(bad: Payload) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
 
 
-def first_nonfinite(payloads: Any) -> tuple[int, tuple[int, ...], Any] | None:
+def first_nonfinite(payloads: Payload) -> tuple[int, tuple[int, ...], Any] | None:
     """Return the first value among several results that is not finite: (result, index, value)."""
     for number, payload in enumerate(payloads):
         array = raw_values(payload)

@@ -33,6 +33,7 @@ from ndgrad._src.debug.nonfinite import first_nonfinite
 
 if TYPE_CHECKING:
     from ndgrad._src.core.node import Node
+    from ndgrad._typing import Payload
 
 #: Frames with code here are not the user's: those of the library, generated ones, and NumPy's, which
 #: calls back into the library.
@@ -174,7 +175,7 @@ def place_of(node: Node) -> Place | None:
 STACK_LIMIT = 40
 
 
-def remember_call(node: Node, payloads: Any = ()) -> None:
+def remember_call(node: Node, payloads: Payload = ()) -> None:
     """Store the records that the active modes need on a new node."""
     task = thread.task
     parent = None if task is None or task.node is None else trace_of(task.node)

@@ -31,7 +31,7 @@ class Names:
     variables come second; a module among them provides its parameters' names.
     """
 
-    def __init__(self, params: Any = None, frame: FrameType | None = None) -> None:
+    def __init__(self, params: object = None, frame: FrameType | None = None) -> None:
         self._tensors: dict[int, list[str]] = {}
         self._results: dict[Node, list[tuple[int, str]]] = {}
         self._alive: list[Any] = []  # keeps identities unique
@@ -61,7 +61,7 @@ class Names:
             number = 0 if value._meta is None else value._meta.output_nr
             self._results.setdefault(node, []).append((number, name))
 
-    def leaf_names(self, leaf: Any) -> list[str]:
+    def leaf_names(self, leaf: Variable) -> list[str]:
         return list(self._tensors.get(id(leaf), ()))
 
     def result_names(self, node: Node) -> list[str]:
