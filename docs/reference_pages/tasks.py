@@ -237,7 +237,7 @@ FUNCTIONAL = [
     Task("pooling", "Pooling", "Maxima, means and norms of windows.", "", "functional/pooling functional/fractional"),
     Task("activations", "Activations", "Nonlinear functions, softmax among them.", "", "functional/activation"),
     Task("attention", "Attention", "Scaled dot products of queries and keys.", "", "functional/attention"),
-    Task("linear", "Linear maps and embeddings", "Affine and bilinear maps, and rows of a table.", "", "functional/affine functional/lookup"),
+    Task("linear", "Linear maps and embeddings", "Affine and bilinear maps, and rows of a table.", "", "functional/affine functional/grouped functional/lookup"),
     Task("normalization", "Normalisation", "Batch, layer, group and instance norms.", "normalize", "functional/norm"),
     Task("dropout", "Dropout", "Elements or channels set to zero at random.", "", "functional/regularization"),
     Task("losses", "Losses", "Distances between predictions and targets.",

@@ -9,9 +9,10 @@ from ndgrad import (
     futures, fx as fx, hub as hub, implicit as implicit, jit as jit, library as library, linalg as linalg, masked as
     masked, mps as mps, mtia as mtia, multiprocessing as multiprocessing, nested as nested, nn as nn, npz as npz, numpy
     as numpy, onnx as onnx, ops as ops, optim as optim, overrides as overrides, profiler as profiler, pytree as pytree,
-    random as random, return_types as return_types, safetensors as safetensors, scipy as scipy, serialization as
-    serialization, signal as signal, sparse as sparse, special as special, storage as storage, testing as testing,
-    torch_version as torch_version, types as types, utils as utils, version as version, viz as viz, xpu as xpu,
+    quasirandom as quasirandom, random as random, return_types as return_types, safetensors as safetensors, scipy as
+    scipy, serialization as serialization, signal as signal, sparse as sparse, special as special, storage as storage,
+    testing as testing, torch_version as torch_version, types as types, utils as utils, version as version, viz as viz,
+    xpu as xpu,
 )
 from ndgrad._C._files import PyTorchFileReader as PyTorchFileReader
 from ndgrad._src.arrays.dtypes import (

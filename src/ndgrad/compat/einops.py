@@ -99,7 +99,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         Args:
             tensors: tensors of one shape.
         """
-        return _like(tensors[0], np.stack(tensors))
+        return _like(tensors[0], np.stack([to_array(t) for t in tensors]))
 
     def add_axis(self, x: Payload, new_position: int) -> Payload:
         """Return a tensor with a new axis of size 1.
@@ -126,7 +126,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
             tensors: tensors.
             axis: axis along which to join.
         """
-        return _like(tensors[0], np.concatenate(tensors, axis=axis))
+        return _like(tensors[0], np.concatenate([to_array(t) for t in tensors], axis=axis))
 
     def is_float_type(self, x: Payload) -> bool:
         """True if a tensor has a floating-point dtype.
@@ -143,7 +143,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
             pattern: equation, such as `"ij,jk->ik"`.
             *x: tensors.
         """
-        return _like(x[0], np.einsum(pattern, *x))
+        return _like(x[0], np.einsum(pattern, *map(to_array, x)))
 
 
 def _like(x: Payload, made: Payload) -> Payload:

@@ -24,8 +24,6 @@ from ndgrad._src.arrays.device_kernels import make_filled
 from ndgrad._src.arrays.precision import is_inexact, result_dtype
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from ndgrad._typing import Library, Payload
 
 _REDUCTIONS = frozenset("sum prod max min mean var std any all argmax argmin".split())
@@ -55,10 +53,10 @@ class MetaArray(NDArrayOperatorsMixin):
     base = None
     __array_priority__ = 100.0
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any] | type[bool]) -> None:
         try:
             # np.broadcast_to does the same in Python, which takes ten times as long.
-            self._zeros = np.ndarray(shape, dtype, _zero(dtype), 0, (0,) * len(shape))
+            self._zeros = np.ndarray(shape, dtype, _zero(np.dtype(dtype)), 0, (0,) * len(shape))
         except (TypeError, ValueError):  # objects, and shapes that NumPy refuses with a better message
             self._zeros = np.broadcast_to(np.zeros((), dtype), shape)
 
@@ -204,14 +202,16 @@ class MetaArray(NDArrayOperatorsMixin):
             return _meta(function(*_stand_in(args), **_stand_in(kwargs)))
 
 
-def zeros_on_same_device(np: Library, x: Payload, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Payload:
+def zeros_on_same_device(
+    np: Library, x: Payload, shape: tuple[int, ...], dtype: np.dtype[Any] | type[bool]
+) -> Payload:
     """Return zeros on the device of x, without data if x has none."""
     if isinstance(x, MetaArray):
         return MetaArray(shape, dtype)
     return make_filled(np, shape, 0, dtype) if np is libraries.device_library else np.zeros(shape, dtype)
 
 
-def zeros_like_array(np: Library, x: Payload, dtype: npt.DTypeLike) -> Payload:
+def zeros_like_array(np: Library, x: Payload, dtype: np.dtype[Any] | type[bool]) -> Payload:
     """Return zeros with the shape, device and memory order of x."""
     if isinstance(x, MetaArray):
         return MetaArray(x.shape, dtype)
