@@ -25,11 +25,15 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("src/ndgrad", "tests", "benchmarks", "scripts", "examples", "demo", "repobook")
 #: Pages, whose sentences are checked like those of docstrings.
 PAGES = ("docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "repobook/docs")
+#: Stubs that no script writes.
+STUBS = ("src/ndgrad/_typing.pyi",)
 
 #: Words that start no sentence of a docstring or comment.
 QUESTIONS = re.compile(r"(What|Where|Who|Whose|Which|How)\b(?!.*\?$)")
 #: First words of the second half of a sentence.
 FRAGMENTS = re.compile(r"((in |for |to )?which|who|whose|whom|(so )?that|and|or|but|of|where|whatever|whoever)\b")
+#: First words of headings that are no nouns. `where` is also the name of a function.
+CLAUSES = re.compile(r"(what|who|whose|which|how|of|that|those|where (?!=)\w+)\b(?!=)", re.IGNORECASE)
 #: Persons in the place of components.
 PERSONS = re.compile(
     r"\b(somebody|someone|nobody|whoever|anybody|anyone|everybody|everyone|whomever|those who|no one)\b", re.IGNORECASE
@@ -133,6 +137,8 @@ def _comments(text: str) -> Iterator[tuple[int, str]]:
         before = token.start[0] if not token.line[: token.start[1]].strip() else -1
         if person := PERSONS.search(words):
             yield token.start[0], f"a person acts: {person.group(0)!r}"
+        if words.startswith("-----") and (clause := CLAUSES.match(words.strip("- "))):
+            yield token.start[0], f"a heading is a clause, not a noun: {clause.group(0)!r}"
         if goes_on or words.startswith(("type:", "noqa", "fmt:", "-----")):
             continue
         if QUESTIONS.match(words):
@@ -168,6 +174,7 @@ def main() -> int:
         sources = {file for folder in SOURCES for file in (ROOT / folder).rglob("*.py")}
         places = [ROOT / page for page in PAGES]
         pages = {file for place in places for file in (_texts_in(place) if place.is_dir() else [place])}
+        sources |= {ROOT / stub for stub in STUBS}
         files = sorted(sources | {file for file in pages if not _is_generated(file)})
     counts: Counter[str] = Counter()
     for file in files:

@@ -27,7 +27,7 @@ from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.interpreters import forward_ad
 
-# ----- what is called ------------------------------------------------------------------------------------------------------
+# ----- functions under test ------------------------------------------------------------------------------------------------
 
 SPACES: dict[str, tuple[str, Callable[..., Any]]] = {
     "numpy": ("ndgrad.numpy", dnp.array),

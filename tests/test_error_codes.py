@@ -49,7 +49,7 @@ _TEXT = (ast.JoinedStr, ast.Constant, ast.BinOp, ast.IfExp)
 _LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.cmpop, ast.unaryop, ast.boolop, ast.alias)
 
 
-# ----- which classes are errors ---------------------------------------------------------------------------------------
+# ----- classes of errors ----------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -74,7 +74,7 @@ def _name(node: ast.expr | None) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-# ----- how a message ends ---------------------------------------------------------------------------------------------
+# ----- end of a message -----------------------------------------------------------------------------------------------
 
 
 class Place(NamedTuple):

@@ -48,7 +48,7 @@ def number(value):
     return pickle.dumps(value, 2)[2:-1]
 
 
-# ----- what a file may not do to objects ------------------------------------------------------------------------------------
+# ----- changes of objects that files may not make ---------------------------------------------------------------------------
 
 
 def everything_that_could_change():
@@ -140,7 +140,7 @@ def test_only_makers_of_tensors_and_containers_are_called(pickled):
         load(b"\x80\x02" + pickled)
 
 
-# ----- what a file may not ask for ------------------------------------------------------------------------------------------
+# ----- names that files may not ask for -------------------------------------------------------------------------------------
 
 
 def doubling(opening, ending):

@@ -143,7 +143,7 @@ def test_specs_pickle_and_copy(tree: Any) -> None:
         assert repr(again) == repr(spec)
 
 
-# ----- what is a node ---------------------------------------------------------------------------------------
+# ----- classes of nodes -------------------------------------------------------------------------------------
 
 
 class ListSubclass(list[Any]):

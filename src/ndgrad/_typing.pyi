@@ -1,10 +1,9 @@
-"""Types by name, for annotations: those of arguments that many public functions share, and those of rooms above the one
-that names them.
+"""Types for annotations: arguments that many public functions share, and classes of higher layers.
 
-What a function of torch's tensor class takes is a `Tensor`; a number or a plain array is taken too wherever torch takes a
-number. What a function of NumPy's tensor class takes is whatever NumPy makes an array of, and Arrays.
+A function of torch's tensor class takes a `Tensor`, and a number or plain array where torch takes a number. A function
+of NumPy's tensor class takes an Array, and everything that NumPy converts to an array.
 
-A stub, since nothing of it is there at run time: naming the type of a higher room imports nothing.
+This is a stub without a module. An annotation with a type of a higher layer therefore imports nothing at run time.
 """
 
 from collections.abc import Sequence
@@ -39,74 +38,73 @@ __all__ = [
 
 #: A Python number.
 Number: TypeAlias = bool | int | float | complex
-#: A tensor, or what becomes one beside a tensor: `ndgrad.where(x > 0, x, 0.0)`.
+#: A tensor, or a value that is converted to one: `ndgrad.where(x > 0, x, 0.0)`.
 TensorLike: TypeAlias = Tensor | Number | np.generic | npt.NDArray[Any]
-#: Several tensors: a tuple or a list of them.
+#: A tuple or list of tensors.
 Tensors: TypeAlias = Sequence[Tensor]
-#: One dimension or several; None means all of them, or what the function says.
+#: One dimension or several. None usually means all.
 Dims: TypeAlias = int | Sequence[int] | None
-#: Sizes: one number, or one per dimension.
+#: A size for each dimension, or the size of the only dimension.
 Shape: TypeAlias = int | Sequence[int]
-#: The size of every dimension, as NumPy's `shape` is.
+#: The size of every dimension, like NumPy's `shape`.
 Sizes: TypeAlias = tuple[int, ...]
-#: What names a dtype: ndgrad's, NumPy's, or Python's float, int, bool and complex. None keeps or infers it.
+#: A dtype of ndgrad or NumPy, or Python's float, int, bool or complex. None keeps or infers it.
 Dtype: TypeAlias = dtype | np.dtype[Any] | type[Any] | str | None
-#: What names a device: "cpu", "cuda:1", the number of a GPU; None is the default one.
+#: A device, its name ("cpu", "cuda:1") or the number of a GPU. None is the default device.
 Device: TypeAlias = device | str | int | None
 #: An array of NumPy, CuPy or another library, or a tensor of the level below.
 Payload: TypeAlias = Any
-#: What rules compute with: `ops.sin` of arrays, or of tensors (see ndgrad._src.ops.vocabulary).
+#: Functions for rules: `ops.sin` of arrays, or of tensors (see ndgrad._src.ops.vocabulary).
 Vocabulary: TypeAlias = RawOps | TensorOps | PlainOps
 Layout: TypeAlias = layout | None
 MemoryFormat: TypeAlias = memory_format | None
 
-#: What NumPy's tensor class makes an Array of.
+#: A value that is converted to an Array.
 ArrayLike: TypeAlias = Array | Tensor | npt.ArrayLike
-#: An axis; None means that the array is taken as flat, or what the function says.
+#: An axis. None usually means the flattened array.
 Axis: TypeAlias = int | None
 #: One axis or several; None means all.
 Axes: TypeAlias = int | Sequence[int] | None
-#: Where a result is written, if anywhere: into an Array with its history, into an ndarray only where no derivative
-#: would be lost.
+#: Destination of a result: an Array, which gets its history, or an ndarray if no derivative is lost.
 Out: TypeAlias = Array | npt.NDArray[Any] | tuple[Array | npt.NDArray[Any] | None, ...] | None
-#: What SciPy draws by: a seed, NumPy's generator or its older random state; None is NumPy's global state.
+#: A source of random numbers in SciPy: a seed, NumPy's generator or its older random state. None is the global state.
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
-#: What stands in brackets: x[1], x[2:, None], x[mask].
+#: An index in brackets: x[1], x[2:, None], x[mask].
 Index: TypeAlias = _Item | tuple[_Item, ...]
 _Item: TypeAlias = SupportsIndex | slice | EllipsisType | ArrayLike | None
 
 class Library(Protocol):
-    """An array library: NumPy, CuPy, or what stands in for one."""
+    """An array library: NumPy, CuPy, or a replacement of one."""
 
     def __getattr__(self, name: str) -> Any: ...
 
 class GradNode(Node):
-    """A node as programs see it: with the attributes of its op (`_saved_result`) or leaf (`variable`) beside those of
-    all."""
+    """A node in user code. It also has the attributes of its op (`_saved_result`) or leaf (`variable`)."""
 
+    # Any includes None here: programs read attributes of the result without a check, as of Tensor.grad_fn.
     @property
-    def next_functions(self) -> tuple[tuple[GradNode | Any, int], ...]: ...  # Any stands for None, as in Tensor.grad_fn
+    def next_functions(self) -> tuple[tuple[GradNode | Any, int], ...]: ...
     def __getattr__(self, name: str) -> Any: ...
 
 class FactoryOptions(TypedDict, total=False):
-    """The keyword arguments that all factories share: `ndgrad.zeros(3, dtype=ndgrad.float64)`."""
+    """Keyword arguments of all factories: `ndgrad.zeros(3, dtype=ndgrad.float64)`."""
 
     out: Tensor | None
     dtype: Dtype
     layout: Layout
     device: Device
     requires_grad: bool
-    pin_memory: bool  # accepted for torch's sake
+    pin_memory: bool
     names: Sequence[str | None] | None
 
 
 class SizedOptions(FactoryOptions, total=False):
-    """Those of factories that take the shape by name too: `ndgrad.zeros(size=(2, 3))`."""
+    """Keyword arguments of factories that also take the shape by name: `ndgrad.zeros(size=(2, 3))`."""
 
     size: Shape
 
 
 class RandomOptions(FactoryOptions, total=False):
-    """Those of random factories: `ndgrad.rand(3, generator=g)`."""
+    """Keyword arguments of random factories: `ndgrad.rand(3, generator=g)`."""
 
     generator: Generator | None

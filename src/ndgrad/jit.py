@@ -324,7 +324,7 @@ def is_tracing() -> bool:
     return _tracing.get()
 
 
-# ----- what torch's compiler is told, and needs not be told here ------------------------------------------------------
+# ----- hints for torch's compiler, without effect here ----------------------------------------------------------------
 
 
 def ignore(drop: Any = False, **_: Any) -> Any:

@@ -91,7 +91,7 @@ def test_gradients_are_those_of_finite_differences(call: Any, arrays: Any) -> No
         np.testing.assert_allclose(t.grad.numpy(), expected, rtol=1e-5, atol=1e-7)
 
 
-# ----- where NumPy's own namespace falls short of the standard ------------------------------------------------------------
+# ----- gaps of NumPy's own namespace --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [xp.float64, xp.int16, xp.uint8])

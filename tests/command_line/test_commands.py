@@ -320,7 +320,7 @@ def test_module_runs_as_a_command():
     assert done.returncode == 0
 
 
-# ----- what goes wrong in a user's file -----------------------------------------------------------------------------
+# ----- faults in a user's file --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", ["check", "graph"])

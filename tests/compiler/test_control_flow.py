@@ -468,7 +468,7 @@ def test_tensors_from_outside_that_no_op_of_a_body_touches(way: str) -> None:
     same(lambda w: vmap(lambda p: func.map(lambda x: cond(p, lambda: x * w, lambda: x), rows).sum())(flags), w.detach())
 
 
-# ----- what a program cannot hold ------------------------------------------------------------------------------------------
+# ----- code that a program cannot hold -------------------------------------------------------------------------------------
 
 
 def test_what_a_body_may_not_do_makes_the_function_run_eagerly() -> None:

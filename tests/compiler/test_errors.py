@@ -41,7 +41,7 @@ def assert_same(found: Any, expected: Any) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
-# ----- forms: what is compiled, arguments that fit, arguments that do not ------------------------------------------------
+# ----- forms: a function, arguments that fit, arguments that do not ------------------------------------------------------
 
 
 class Doubled(nn.Module):

@@ -176,7 +176,7 @@ def test_compiled_op_equals_eager_on_all_samples_to_second_order(name: str, dtyp
     check(name, dtype, enumerate(SAMPLES[name]), second=True)
 
 
-# ----- what a trace takes for granted of the order in memory ------------------------------------------------------------
+# ----- assumptions of a trace about memory order ------------------------------------------------------------------------
 
 
 def in_order(argument: Any, order: Any) -> Any:

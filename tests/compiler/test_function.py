@@ -114,7 +114,7 @@ def test_only_sizes_of_tensors_count_as_sizes() -> None:
     assert resized.traces == function.THRASHING + 9
 
 
-# ----- what is returned ---------------------------------------------------------------------------------------------------
+# ----- results ------------------------------------------------------------------------------------------------------------
 
 
 def with_default(x: Any) -> Any:
@@ -166,7 +166,7 @@ def test_functions_and_classes_that_are_found_in_modules_are_returned_by_program
     assert f.entries[0].specialisation is not None
 
 
-# ----- what is kept -------------------------------------------------------------------------------------------------------
+# ----- objects kept alive -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("detaches", [False, True])

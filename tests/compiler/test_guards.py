@@ -154,7 +154,7 @@ def test_large_arrays_from_outside_count_by_their_contents():
     assert traced(g) == count + 1
 
 
-# ----- what a function reaches ----------------------------------------------------------------------------------------
+# ----- objects that a function reaches --------------------------------------------------------------------------------
 
 
 def changing(monkeypatch: pytest.MonkeyPatch, f: Any, *changes: Any) -> None:
@@ -304,7 +304,7 @@ def test_printed_explanation_shows_a_few_guards_and_the_number_of_the_others():
     assert printed[-1] == f"  and {len(found.guards) - len(shown)} more guards, listed in .guards"
 
 
-# ----- what cannot be compiled ----------------------------------------------------------------------------------------
+# ----- functions that cannot be compiled ------------------------------------------------------------------------------
 
 
 def breaks(f: Any, *args: Any, reason: str) -> None:

@@ -30,7 +30,7 @@ from ndgrad._src.compiler.runtime.state_guards import Snapshot, compare_quickly,
 pytestmark = pytest.mark.skipif(c_interface.problem() is not None, reason=str(c_interface.problem()))
 
 
-# ----- what a function reaches ------------------------------------------------------------------------------------------
+# ----- objects that a function reaches ----------------------------------------------------------------------------------
 
 
 def quick_test(environment: Environment) -> Callable[[], bool]:

@@ -100,7 +100,7 @@ def test_attributes_of_captured_tensors_are_compared() -> None:
     assert f(ndgrad.ones(3)).tolist() == [2, 2, 2]
 
 
-# ----- what is set -------------------------------------------------------------------------------------------------------
+# ----- attributes that are set -------------------------------------------------------------------------------------------
 
 
 def set_on_argument(x: Any) -> Any:
@@ -216,7 +216,7 @@ def test_a_trace_leaves_no_attribute_behind_and_hides_none_for_long() -> None:
     assert "__getattr__" not in vars(ndgrad.Tensor)
 
 
-# ----- where results lie --------------------------------------------------------------------------------------------------
+# ----- memory of results --------------------------------------------------------------------------------------------------
 
 LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "elementwise": lambda x: x.T * 2,

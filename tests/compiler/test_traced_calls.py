@@ -93,7 +93,7 @@ def test_threads_that_ask_at_once_get_one_library_and_one_pool(monkeypatch: pyte
     assert len(set(found)) == len(made) == 1
 
 
-# ----- what is done in another way after some calls -------------------------------------------------------------------------
+# ----- calls that take another path later -----------------------------------------------------------------------------------
 
 _DTYPES = (ndgrad.complex64, ndgrad.complex128, ndgrad.bool, ndgrad.int64, ndgrad.uint8, ndgrad.float32, ndgrad.float64)
 

@@ -37,7 +37,7 @@ def failure(run) -> str:
     return str(caught.value)
 
 
-# ----- what the error says -----------------------------------------------------------------------------------------------------
+# ----- text of the error -------------------------------------------------------------------------------------------------------
 
 
 def test_the_first_nan_is_named_with_its_node_index_values_and_line():

@@ -403,7 +403,7 @@ def test_multi_output_ops_views_and_writes_on_the_way():
     assert np.allclose(why.gradient.numpy(), g.numpy())
 
 
-# ----- what debug mode costs in memory -----------------------------------------------------------------------------------------
+# ----- memory of debug mode ----------------------------------------------------------------------------------------------------
 
 
 def test_origins_keep_no_tensor_alive():

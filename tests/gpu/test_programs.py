@@ -269,7 +269,7 @@ def test_what_cannot_be_solved_or_indexed_raises_on_the_gpu_too():
             write()
 
 
-# ----- where CuPy means something else than NumPy -----------------------------------------------------------------------------------
+# ----- functions that differ between CuPy and NumPy ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.uint8, np.int64, bool, np.complex128])

@@ -149,7 +149,7 @@ def test_op_in_other_dtypes_on_the_gpu(name, dtype):
         pytest.skip("no sample in this dtype")
 
 
-# ----- what the comparison leaves out, by what must hold of it --------------------------------------------------------
+# ----- ops outside of the comparison, with the reason -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", NARROW)

@@ -216,7 +216,7 @@ def test_sums_in_half_precision_do_not_overflow(dtype):
         assert 0.3 < np.square(out.numpy().astype(float)).mean() < 1.1
 
 
-# ----- what is kept for backward -------------------------------------------------------------------------------------------
+# ----- values kept for backward --------------------------------------------------------------------------------------------
 
 
 def saved_bytes(call):

@@ -366,7 +366,7 @@ def test_flat_reads_and_writes() -> None:
     assert len(u.flat) == 6
 
 
-# ----- what stands beside Arrays ------------------------------------------------------------------------------------------------
+# ----- operands beside Arrays ---------------------------------------------------------------------------------------------------
 
 
 def test_masked_arrays_are_refused(x: Any) -> None:

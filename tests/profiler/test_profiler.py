@@ -35,7 +35,7 @@ def events_named(p, name):
     return [e for e in p.function_events if e.name == name]
 
 
-# ----- what is seen --------------------------------------------------------------------------------------------------
+# ----- recorded calls ------------------------------------------------------------------------------------------------
 
 
 def test_gradients_under_a_profile_are_those_without():

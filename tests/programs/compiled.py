@@ -52,7 +52,7 @@ def gradients(loss: Any, xs: Any, **settings: Any) -> list[Any]:
     return list(ndgrad.autograd.grad(loss, xs, allow_unused=True, materialize_grads=True, **settings))
 
 
-# ----- ways: what a program gives, where `c` compiles or does nothing --------------------------------------------------
+# ----- ways to run a program, where `c` compiles or does nothing -------------------------------------------------------
 
 
 def backward(f: F, xs: Any, c: Any) -> Any:

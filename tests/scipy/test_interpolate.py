@@ -224,8 +224,7 @@ def test_rectangular_splines():
     check(*both(lambda s: lambda z: s.RectBivariateSpline(*GRID, z).ev(POINTS[:, 0], POINTS[:, 1], dx=1, dy=1)), VALUES, second=False)
 
 
-# ----- scattered data and polynomials
-# -------------------------------------------------------------------------------------------------------
+# ----- scattered data and polynomials ---------------------------------------------------------------------------------
 
 SITES = np.concatenate([R.uniform(0, 1, (8, 2)), [[0, 0], [0, 1], [1, 0], [1, 1.0]]])
 DATA = R.standard_normal(12)

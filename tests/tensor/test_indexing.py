@@ -193,7 +193,7 @@ def test_a_leaf_that_requires_grad_cannot_be_written(index):
     np.testing.assert_array_equal(values(x), A)
 
 
-# ----- what comes with reading and writing ----------------------------------------------------------------------------
+# ----- side effects of reads and writes -------------------------------------------------------------------------------
 
 
 def test_basic_indices_are_views_and_arrays_are_copies():

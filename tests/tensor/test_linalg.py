@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -501,3 +502,11 @@ def test_integers_are_converted_as_numpy_does():
         ndgrad.linalg.matrix_exp(a).numpy(), ndgrad.linalg.matrix_exp(tensor([[2.0, 1.0], [1.0, 3.0]], False)).numpy()
     )
     assert (a @ a).numpy().dtype.kind == "i"
+
+
+def test_results_have_the_classes_and_the_text_of_torch() -> None:
+    result = ndgrad.linalg.eigh(ndgrad.eye(1))
+    assert repr(result) == "ndgrad.return_types.linalg_eigh(\neigenvalues=tensor([1.]),\neigenvectors=tensor([[1.]]))"
+    assert type(pickle.loads(pickle.dumps(result))) is ndgrad.return_types.linalg_eigh
+    assert type(ndgrad.linalg.eig(ndgrad.eye(1))) is ndgrad.return_types.linalg_eig
+    assert type(ndgrad.qr(ndgrad.eye(1))) is ndgrad.return_types.qr

@@ -50,7 +50,7 @@ def warned(f):
     return sorted({w.category.__name__ for w in caught})
 
 
-# ----- which function runs in which dtype ------------------------------------------------------------------------------
+# ----- dtype of each function ------------------------------------------------------------------------------------------
 
 
 @program

@@ -499,7 +499,7 @@ def test_program(name):
     compare(PROGRAMS[name])
 
 
-# ----- where ndgrad goes further ------------------------------------------------------------------------------------------------------
+# ----- programs that only ndgrad runs -------------------------------------------------------------------------------------------------
 
 
 def test_forward_over_forward_is_the_derivative():

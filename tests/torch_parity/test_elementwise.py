@@ -412,7 +412,7 @@ def _gelu_tanh(lib, x):
     return F.gelu(x, approximate="tanh") if lib is torch else activation.gelu(x, approximate="tanh")
 
 
-# ----- names and what is saved ---------------------------------------------------------------------------------------
+# ----- names and saved values ----------------------------------------------------------------------------------------
 
 NODE_NAMES = (
     "add sub mul div neg reciprocal remainder fmod pow sqrt rsqrt exp exp2 expm1 log log2 log10 log1p logaddexp xlogy sin cos tan "

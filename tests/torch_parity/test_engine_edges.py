@@ -385,7 +385,7 @@ def multithreading_can_be_switched_off(m):
     return seen, m.autograd.is_multithreading_enabled(), x.grad
 
 
-# ----- nodes and what may not be set ------------------------------------------------------------------------------------
+# ----- nodes and their read-only attributes -----------------------------------------------------------------------------
 
 
 @program

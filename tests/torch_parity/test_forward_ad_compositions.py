@@ -343,7 +343,7 @@ def test_program(name: str) -> None:
     assert forward_ad(ndgrad)._current_level == -1
 
 
-# ----- where ndgrad goes further ----------------------------------------------------------------------------------------
+# ----- programs that only ndgrad runs -----------------------------------------------------------------------------------
 
 
 def test_tangents_of_saved_results_make_no_cycle():

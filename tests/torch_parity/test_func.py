@@ -51,7 +51,7 @@ def test_every_file_of_programs_is_run() -> None:
     assert len({f.__name__ for f in PROGRAMS}) == len(PROGRAMS) >= 160
 
 
-# ----- what only ndgrad does -------------------------------------------------------------------------------------------------------
+# ----- programs that only ndgrad runs ----------------------------------------------------------------------------------------------
 
 
 def list_refused_calls(m: Any, f: Any) -> dict[str, Any]:

@@ -254,7 +254,7 @@ def test_history_of_writes():
     assert_same(run)
 
 
-# ----- memory: views, and layouts that decide what can be viewed later -----------------------------------------------------------
+# ----- memory: views and layouts of results --------------------------------------------------------------------------------------
 
 LAYOUTS = {
     "second": lambda lib, x: x[:, lib.tensor([2, 0])],

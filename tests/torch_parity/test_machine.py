@@ -199,7 +199,7 @@ def test_program_gives_the_same_with_ndgrad_as_with_torch(name: str) -> None:
     assert ours == theirs
 
 
-# ----- where they differ on purpose ---------------------------------------------------------------------------------------
+# ----- deliberate differences ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("call", ["current_device", "synchronize", "get_device_name", "current_stream", "init", "initial_seed"])

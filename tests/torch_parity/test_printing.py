@@ -73,7 +73,7 @@ def test_any_array_under_any_options(array: np.ndarray[Any, Any], default: str, 
     assert_same_text(array, default, history, **options)
 
 
-# ----- drawn by NumPy: what arrays usually hold -------------------------------------------------------------
+# ----- random numbers of NumPy ------------------------------------------------------------------------------
 
 
 def usual_values(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:

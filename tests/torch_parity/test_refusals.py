@@ -211,45 +211,6 @@ def custom_jvp_shape(m):
 
 
 @program
-def fn_materialize(m):
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.set_materialize_grads(False)
-            return (x * 1, x * 2)
-
-        @staticmethod
-        def backward(ctx, a, b):
-            F.seen = (a is None, b is None)
-            return a
-
-    x = leaf(m, 2)
-    a, _b = F.apply(x)
-    a.sum().backward()
-    return (F.seen, x.grad)
-
-
-@program
-def fn_needs_input(m):
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x, y, k):
-            F.f = ctx.needs_input_grad
-            return x * y
-
-        @staticmethod
-        def backward(ctx, g):
-            F.b = ctx.needs_input_grad
-            return (g, None, None)
-
-    x = leaf(m, 2)
-    F.apply(x, ones(m, 2), 3).sum().backward()
-    return (F.f, F.b)
-
-
-@program
 def fn_setup(m):
 
     class F(m.autograd.Function):
@@ -284,84 +245,6 @@ def fn_kwargs(m):
             return (g, None)
 
     return says(lambda: F.apply(leaf(m, 2), k=4))
-
-
-@program
-def fn_mark_nondiff(m):
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            o = x > 1
-            y = x * 2
-            ctx.mark_non_differentiable(o, y)
-            return (o, y, x * 3)
-
-        @staticmethod
-        def backward(ctx, a, b, c):
-            return c * 3
-
-    x = leaf(m, 2)
-    o, y, z = F.apply(x)
-    z.sum().backward()
-    return (o, y.requires_grad, x.grad)
-
-
-@program
-def fn_dirty(m):
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            x.mul_(2)
-            ctx.mark_dirty(x)
-            return x
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 2
-
-    x = leaf(m, 2)
-    y = x * 1
-    z = F.apply(y)
-    z.sum().backward()
-    return (z is y, x.grad, y._version)
-
-
-@program
-def fn_return_input(m):
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 5
-
-    x = leaf(m, 2)
-    y = F.apply(x)
-    y.sum().backward()
-    return (y is x, x.grad)
-
-
-@program
-def fn_saved_none(m):
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x, None)
-            return x * 1
-
-        @staticmethod
-        def backward(ctx, g):
-            F.s = [t is None for t in ctx.saved_tensors]
-            return g
-
-    F.apply(leaf(m, 2)).sum().backward()
-    return F.s
 
 
 @program
@@ -481,26 +364,6 @@ def fn_vmap_bad_return(m):
             return x
 
     return says(lambda: m.func.vmap(Foo.apply)(ones(m, 2, 2)))
-
-
-@program
-def fn_once(m):
-    once = mod(m, "autograd.function").once_differentiable
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        @once
-        def backward(ctx, g):
-            return 2 * ctx.saved_tensors[0] * g
-
-    x = leaf(m, 2)
-    F.apply(x).sum().backward()
-    return x.grad
 
 
 @program

@@ -447,7 +447,7 @@ class Vocabulary:
     def vmap(self, f: Any, a: Any, b: Any) -> Any:
         return self.func.vmap(f)(self.lib.stack([a, b])).sum(0)
 
-    # ----- what changes no value -----
+    # ----- writes that change no value ---
 
     def functionalize(self, f: Any, a: Any) -> Any:
         return self.func.functionalize(f)(a)

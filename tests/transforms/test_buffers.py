@@ -156,7 +156,7 @@ def test_derivatives_through_buffers_that_are_written_after_a_save(tensor_type: 
         np.testing.assert_allclose(np.asarray(found.detach()), np.asarray(reference().detach()), rtol=1e-8, atol=1e-9, err_msg=name)
 
 
-# ----- what once went wrong -------------------------------------------------------------------------------------------------------------
+# ----- former faults --------------------------------------------------------------------------------------------------------------------
 
 
 def overwritten_dual(make: Any) -> Any:
@@ -253,7 +253,7 @@ def test_a_result_that_its_node_saved_may_be_written_two_transforms_deep(name: s
     np.testing.assert_allclose(np.asarray(vmap(grad(f))(rows)), np.stack([np.asarray(grad(g)(r)) for r in rows]), rtol=1e-8)
 
 
-# ----- what a vjp was given and has returned ---------------------------------------------------------------------------------------------
+# ----- arguments and results of a vjp ----------------------------------------------------------------------------------------------------
 
 
 def scaled(t: Any) -> None:

@@ -25,7 +25,7 @@ def test_many_random_compositions_have_exact_derivatives(tensor_type: str, block
         assert_right(seed, lambda: Ours(tensor_type))
 
 
-# ----- what such programs have found ------------------------------------------------------------------------------------------------------
+# ----- faults that such programs have found -----------------------------------------------------------------------------------------------
 
 
 class Text:

@@ -365,7 +365,7 @@ def test_what_leaves_keep_when_they_come_to_the_level():
     np.testing.assert_allclose(functionalize(f)(ndgrad.tensor(X)).numpy(), 10 * (2 * V + X))
 
 
-# ----- what has no out-of-place form --------------------------------------------------------------------------------------------
+# ----- writes without an out-of-place form --------------------------------------------------------------------------------------
 
 
 OUTER = ndgrad.zeros(3)

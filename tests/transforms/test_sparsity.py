@@ -223,7 +223,7 @@ def test_sparse_hessian_of_random_program_equals_the_dense_one(names):
         assert prepared.nnz <= 2 * true.sum()
 
 
-# ----- what a trace must see ----------------------------------------------------------------------------------------------------
+# ----- dependencies that a trace must see ---------------------------------------------------------------------------------------
 
 
 def pattern(f, *inputs):

@@ -22,7 +22,7 @@ def associative_scan(
     tensor([1., 2., 6.])
     """
     if combine_mode not in ("pointwise", "generic"):
-        raise ValueError(f"Combine_mode must either 'pointwise' or 'generic', but got {combine_mode}. [nd-option]")
+        raise ValueError(f"Combine_mode must be 'pointwise' or 'generic', but is {combine_mode!r}. [nd-option]")
     return _scan(combine_fn, xs, axis=dim, reverse=reverse)
 
 

@@ -7,13 +7,16 @@ einops looks for a backend among the subclasses of its `AbstractBackend`. (Its f
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import ndgrad
 from ndgrad._src.core.variable import Variable
 from ndgrad.numpy._array import Array, to_array, to_tensor
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 try:
     from einops._backends import AbstractBackend
@@ -30,7 +33,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
 
     framework_name = "ndgrad"
 
-    def is_appropriate_type(self, tensor: Any) -> bool:
+    def is_appropriate_type(self, tensor: Payload) -> bool:
         """True for tensors.
 
         Args:
@@ -38,7 +41,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         """
         return isinstance(tensor, Variable)
 
-    def from_numpy(self, x: Any) -> Any:
+    def from_numpy(self, x: Payload) -> Payload:
         """Return an ndarray as a tensor.
 
         Args:
@@ -46,7 +49,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         """
         return ndgrad.from_numpy(x)
 
-    def to_numpy(self, x: Any) -> Any:
+    def to_numpy(self, x: Payload) -> Payload:
         """Return the values of a tensor.
 
         Args:
@@ -54,7 +57,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         """
         return x.detach().numpy()
 
-    def arange(self, start: int, stop: int) -> Any:
+    def arange(self, start: int, stop: int) -> Payload:
         """Return a range of integers.
 
         Args:
@@ -63,7 +66,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         """
         return ndgrad.arange(start, stop)
 
-    def shape(self, x: Any) -> tuple[int, ...]:
+    def shape(self, x: Payload) -> tuple[int, ...]:
         """Return the shape of a tensor as a tuple.
 
         Args:
@@ -71,7 +74,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         """
         return tuple(x.shape)
 
-    def transpose(self, x: Any, axes: Any) -> Any:
+    def transpose(self, x: Payload, axes: Any) -> Payload:
         """Return a tensor with permuted axes.
 
         Args:
@@ -80,7 +83,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         """
         return x.permute(*axes)
 
-    def reduce(self, x: Any, operation: str, axes: Any) -> Any:
+    def reduce(self, x: Payload, operation: str, axes: Any) -> Payload:
         """Reduce a tensor along axes.
 
         Args:
@@ -90,7 +93,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         """
         return _like(x, getattr(np, operation)(to_array(x), axis=tuple(axes)))
 
-    def stack_on_zeroth_dimension(self, tensors: list[Any]) -> Any:
+    def stack_on_zeroth_dimension(self, tensors: list[Any]) -> Payload:
         """Stack tensors along a new first axis.
 
         Args:
@@ -98,7 +101,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         """
         return _like(tensors[0], np.stack([to_array(t) for t in tensors]))
 
-    def add_axis(self, x: Any, new_position: int) -> Any:
+    def add_axis(self, x: Payload, new_position: int) -> Payload:
         """Return a tensor with a new axis of size 1.
 
         Args:
@@ -107,7 +110,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         """
         return x.unsqueeze(new_position)
 
-    def tile(self, x: Any, repeats: tuple[int, ...]) -> Any:
+    def tile(self, x: Payload, repeats: tuple[int, ...]) -> Payload:
         """Repeat a tensor along its axes.
 
         Args:
@@ -116,7 +119,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         """
         return _like(x, np.tile(to_array(x), repeats))
 
-    def concat(self, tensors: list[Any], axis: int) -> Any:
+    def concat(self, tensors: list[Any], axis: int) -> Payload:
         """Join tensors along an axis.
 
         Args:
@@ -125,7 +128,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         """
         return _like(tensors[0], np.concatenate([to_array(t) for t in tensors], axis=axis))
 
-    def is_float_type(self, x: Any) -> bool:
+    def is_float_type(self, x: Payload) -> bool:
         """True if a tensor has a floating-point dtype.
 
         Args:
@@ -133,7 +136,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         """
         return bool(x.is_floating_point())
 
-    def einsum(self, pattern: str, *x: Any) -> Any:
+    def einsum(self, pattern: str, *x: Any) -> Payload:
         """Return sums of products over named axes.
 
         Args:
@@ -143,6 +146,6 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         return _like(x[0], np.einsum(pattern, *map(to_array, x)))
 
 
-def _like(x: Any, made: Any) -> Any:
+def _like(x: Payload, made: Payload) -> Payload:
     """Return the result in the class of an argument."""
     return made if isinstance(x, Array) else to_tensor(made)

@@ -293,7 +293,7 @@ class Pending:
             traffic.note_end(self)
         self._requests, self._buffers, self._finish, self._check = (), (), None, None
 
-    # ----- what went wrong -----
+    # ----- errors --------------
 
     def _disagree(self) -> None:
         """Exchange descriptions of all ranks' calls, and raise them as an error."""

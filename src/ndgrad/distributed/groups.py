@@ -167,7 +167,7 @@ _groups: dict[str, ProcessGroup] = {}
 _made: Counter[tuple[int, ...]] = Counter()
 
 
-# ----- what there is --------------------------------------------------------------------------------------------------
+# ----- available backends ---------------------------------------------------------------------------------------------
 
 
 def is_available() -> bool:
@@ -597,7 +597,7 @@ def twin_group(group: ProcessGroup, purpose: str) -> ProcessGroup:
     return known
 
 
-# ----- who is who -----------------------------------------------------------------------------------------------------
+# ----- ranks and their numbers ----------------------------------------------------------------------------------------
 
 
 def get_rank(group: Any = None) -> int:

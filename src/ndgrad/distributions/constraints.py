@@ -60,7 +60,7 @@ class Constraint:
         return f"{type(self).__name__.lstrip('_')}({shown})"
 
 
-# ----- those that depend on something ---------------------------------------------------------------------------------
+# ----- constraints that depend on values ------------------------------------------------------------------------------
 
 
 class _Dependent(Constraint):

@@ -157,8 +157,7 @@ class Distribution:
             )
         return type(self).__new__(type(self)) if _instance is None else _instance
 
-    # ----- what a subclass says
-    # -----------------------------------------------------------------------------------------
+    # ----- properties that a subclass defines -------------------------------------------------------------------------
 
     def _missing(self, name: str) -> NotImplementedError:
         return NotImplementedError(f"{type(self)} does not implement {name} [nd-define]")
@@ -268,8 +267,7 @@ class Distribution:
         """Return the exponential of the entropy."""
         return ndgrad.exp(self.entropy())
 
-    # ----- checks, text
-    # -------------------------------------------------------------------------------------------------
+    # ----- checks, text -----------------------------------------------------------------------------------------------
 
     def _validate_sample(self, value: Tensor) -> None:
         """Refuse a value whose shape does not fit or that lies outside of the support."""

@@ -376,8 +376,7 @@ def _kl_lowrankmultivariatenormal_multivariatenormal(p: LowRankMultivariateNorma
     return _normal_kl(n, 2 * q._half_log_det() - _lowrank_log_det(p), trace, distance)
 
 
-# ----- distributions of distributions
-# -----------------------------------------------------------------------------------
+# ----- distributions of distributions ---------------------------------------------------------------------------------
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)
@@ -401,8 +400,7 @@ def _kl_independent_independent(p: Independent, q: Independent) -> Tensor:
     return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
-# ----- between two families: what is needed of p
-# ------------------------------------------------------------------------
+# ----- between two families: entropy and moments of p -----------------------------------------------------------------
 
 
 def _x_log_x(x: Tensor) -> Tensor:
@@ -452,8 +450,7 @@ def _mean_distance(p: Any, loc: Tensor) -> Tensor:
     return p.scale * (peak + z * ndgrad.erf(z * math.sqrt(0.5)))
 
 
-# ----- and E_p[log q]
-# -----------------------------------------------------------------------------------------------------
+# ----- and E_p[log q] -------------------------------------------------------------------------------------------------
 
 
 def _exponential_mean_log(p: Any, q: Exponential) -> Tensor:

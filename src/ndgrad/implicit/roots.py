@@ -108,7 +108,7 @@ def push_parameters(f: Callable[[Any, Tensors], Any], x: Tensor, params: Tensors
     return jvp(lambda *values: f(x, replace_some(params, moving, values)), given, along)[1]
 
 
-# ----- what users call -----------------------------------------------------------------------------------------------
+# ----- public functions ----------------------------------------------------------------------------------------------
 
 
 def root(

@@ -23,7 +23,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
@@ -42,6 +42,9 @@ from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.transforms.custom_functions import VmapInfo, _apply_batched
 from ndgrad.autograd.graph import increment_version
 from ndgrad.library.schema import FunctionSchema
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 __all__ = ["OpNamespace", "OpOverload", "OpOverloadPacket", "find_namespace", "find_overload"]
 
@@ -88,7 +91,7 @@ class CallForm:
         """Return the form of a call, and its tensors in order."""
         tensors: list[Any] = []
 
-        def leave_hole(value: Any) -> Any:
+        def leave_hole(value: object) -> Any:
             if isinstance(value, Variable):
                 tensors.append(value)
                 return _HOLE
@@ -101,12 +104,12 @@ class CallForm:
         """Return the arguments with tensors, or anything that stands for them, in the holes."""
         given = iter(tensors)
 
-        def take(value: Any) -> Any:
+        def take(value: object) -> Any:
             return next(given) if value is _HOLE else value
 
         return [[take(v) for v in value] if isinstance(value, list) else take(value) for value in self.values]
 
-    def group(self, parts: Sequence[Any], others: Any = None) -> list[Any]:
+    def group(self, parts: Sequence[Any], others: object = None) -> list[Any]:
         """Return parts in the places of tensors, and `others` in those of all other arguments."""
         filled = self.fill(parts)
         return [
@@ -128,7 +131,7 @@ class CallForm:
         return f"({', '.join(map(repr, self.values))})"
 
 
-def _freeze(value: Any) -> Any:
+def _freeze(value: object) -> Any:
     if isinstance(value, list):
         return (list, tuple([_freeze(v) for v in value]))
     try:
@@ -138,7 +141,7 @@ def _freeze(value: Any) -> Any:
     return (type(value), value)
 
 
-def _as_tuple(value: Any) -> tuple[Any, ...]:
+def _as_tuple(value: object) -> tuple[Any, ...]:
     return () if value is None else tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
@@ -204,7 +207,7 @@ class OpOverload:
         """True if a result is declared as an alias of an argument that is not written."""
         return any(a.alias_info is not None and not a.is_write for a in self._schema.arguments)
 
-    def has_kernel_for_dispatch_key(self, k: Any) -> bool:
+    def has_kernel_for_dispatch_key(self, k: object) -> bool:
         """True if a function is registered under a dispatch key."""
         key = getattr(k, "name", str(k))
         return key in self.kernels or (key == "Meta" and self.fake is not None)
@@ -213,7 +216,7 @@ class OpOverload:
         """True if a function is registered under one of some dispatch keys."""
         return any(self.has_kernel_for_dispatch_key(k) for k in ks)
 
-    def redispatch(self, keyset: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def redispatch(self, keyset: object, /, *args: Any, **kwargs: Any) -> Any:
         """Call the kernel below autograd."""
         with below_autograd():
             return self(*args, **kwargs)
@@ -227,7 +230,7 @@ class OpOverload:
     def __reduce__(self) -> Any:
         return find_overload, (self.name(),)
 
-    def __deepcopy__(self, memo: Any) -> OpOverload:
+    def __deepcopy__(self, memo: object) -> OpOverload:
         return self
 
     # ----- calls ------------------------------------------------------------------------------------------------------
@@ -385,7 +388,7 @@ class OpOverload:
             f"these backends: [{known}]. Register a kernel: ndgrad.library.register_kernel. [nd-op-block]"
         )
 
-    def _check_aliases(self, out: Any, tensors: tuple[Any, ...]) -> None:
+    def _check_aliases(self, out: object, tensors: tuple[Any, ...]) -> None:
         seen = [t._array for t in tensors]
         for result in _as_tuple(out):
             for t in _as_tuple(result):
@@ -407,7 +410,7 @@ class OpOverload:
             "of the offending output tensor(s) (e.g. return x.clone()). [nd-op-block]"
         )
 
-    def _warn_without_derivative(self, out: Any, tensors: tuple[Any, ...], records: bool) -> Any:
+    def _warn_without_derivative(self, out: object, tensors: tuple[Any, ...], records: bool) -> Any:
         """Return results; those that lost their history get one that warns in backward, as in torch."""
         if not records:
             return out
@@ -466,7 +469,7 @@ def _stack_samples(samples: list[Any]) -> Any:
     return ndgrad.stack(samples) if isinstance(first, Variable) else first
 
 
-def _flatten(out: Any, form: CallForm) -> tuple[Any, ...]:
+def _flatten(out: object, form: CallForm) -> tuple[Any, ...]:
     """Return the results of an op as one tuple, and note their structure in the form."""
     parts = out if isinstance(out, tuple) else (out,)
     form.spec = tuple([len(p) if isinstance(p, (list, tuple)) else None for p in parts])
@@ -496,7 +499,7 @@ class _OpContext:
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "_ctx"), name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         setattr(self._ctx, name, value)
 
 
@@ -632,7 +635,7 @@ def _never_batched(*args: Any, **settings: Any) -> Never:
     raise RuntimeError("an op of ndgrad.library is batched by its custom function [nd-bug]")
 
 
-def _as_contiguous(array: Any) -> Any:
+def _as_contiguous(array: Payload) -> Payload:
     """Return an array in C order, which a compiled program relies on."""
     return np.ascontiguousarray(array).reshape(array.shape) if isinstance(array, np.ndarray) else array
 
@@ -780,7 +783,7 @@ class OpOverloadPacket:
     def __reduce__(self) -> Any:
         return _find_packet, (self.namespace, self.__name__)
 
-    def __deepcopy__(self, memo: Any) -> OpOverloadPacket:
+    def __deepcopy__(self, memo: object) -> OpOverloadPacket:
         return self
 
 

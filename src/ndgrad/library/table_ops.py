@@ -319,7 +319,7 @@ def _check_names(name: str, made: Op) -> None:
         raise ValueError(f"{name}: {error}") from None
 
 
-# ----- what rules may name --------------------------------------------------------------------------------------------
+# ----- names that rules may use ---------------------------------------------------------------------------------------
 
 
 def _saved_names(args: Sequence[str], settings: Mapping[str, Any], outputs: int) -> set[str]:

@@ -303,7 +303,7 @@ def call_on_sums(name: str, call: Callable[..., Any], x: NestedTensor, dims: int
     return call(dense, dims=dims)
 
 
-# ----- what keeps the shape, and in place -----------------------------------------------------------------------------
+# ----- ops that keep the shape, and in-place ops ----------------------------------------------------------------------
 
 
 def _keeps_shape(op: Op) -> Callable[..., Any]:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axes, Axis, Device, Dtype, Out
 
 
-# ----- what counts as an array ---------------------------------------------------------------------------------------
+# ----- values that count as arrays -----------------------------------------------------------------------------------
 
 
 def as_array(x: ArrayLike) -> Array:

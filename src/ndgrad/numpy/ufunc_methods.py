@@ -205,7 +205,8 @@ def _fold(ufunc: np.ufunc, t: Array, dims: Sequence[int], keepdims: bool, initia
     """Combine one element after the other; for several axes, only if the order cannot matter, as in NumPy."""
     if len(dims) > 1 and ufunc.identity is None and ufunc not in (np.fmax, np.fmin):
         raise ValueError(
-            f"reduction operation {ufunc.__name__!r} is not reorderable, so at most one axis may be specified [nd-dim]"
+            f"reduction operation {ufunc.__name__!r} is not reorderable, so at most one axis may be specified. "
+            "Reduce one axis after the other, in the order that you mean. [nd-dim]"
         )
     lines = merge_axes(t, dims)
     count = lines.shape[-1]

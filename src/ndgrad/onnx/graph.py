@@ -83,8 +83,7 @@ class Graph:
         """Return a shape, in which open sizes are `Varying`."""
         return self.shapes[value]
 
-    # ----- whole numbers, among them open sizes
-    # -------------------------------------------------------------------------
+    # ----- whole numbers, among them open sizes -----------------------------------------------------------------------
 
     def numbers(self, values: Sequence[int]) -> str:
         """Return the name of a one-dimensional array of int64."""

@@ -21,21 +21,21 @@ from ndgrad.nn import functional as F
 _PREFIXES = {"linalg_": "ndgrad.linalg", "fft_": "ndgrad.fft", "special_": "ndgrad.special"}
 
 
-def _slice(x: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+def _slice(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     return x[(slice(None),) * (dim % x.dim()) + (slice(start, end, step),)]
 
 
 def _convolution(
-    x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any,
-    groups: int,
-) -> Any:  # fmt: skip
+    x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int,
+) -> Tensor:  # fmt: skip
     n = x.dim() - 2
     if transposed:
         return getattr(F, f"conv_transpose{n}d")(x, weight, bias, stride, padding, output_padding, groups, dilation)
     return getattr(F, f"conv{n}d")(x, weight, bias, stride, padding, dilation, groups)
 
 
-def _backward_of(forward: Callable[..., Any], inputs: tuple[Any, ...], grad: Any, mask: Any) -> tuple[Any, ...]:
+def _backward_of(forward: Callable[..., Any], inputs: tuple[Any, ...], grad: Tensor, mask: Any) -> tuple[Any, ...]:
     """Return gradients of a function of tensors; None where the mask is False."""
     with ndgrad.enable_grad():
         own = [None if t is None else t.detach().requires_grad_(True) for t in inputs]
@@ -46,8 +46,8 @@ def _backward_of(forward: Callable[..., Any], inputs: tuple[Any, ...], grad: Any
 
 
 def _convolution_backward(
-    grad_output: Any, x: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any, groups: int, output_mask: Any,
+    grad_output: Tensor, x: Tensor, weight: Tensor, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int, output_mask: Any,
 ) -> Any:  # fmt: skip
     bias = None if not output_mask[2] else weight.new_zeros(bias_sizes or [grad_output.shape[1]])
     return _backward_of(
@@ -66,7 +66,14 @@ def _native_layer_norm(x: Any, normalized_shape: Any, weight: Any, bias: Any, ep
 
 
 def _native_batch_norm(
-    x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    mean: Tensor | None,
+    var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
 ) -> Any:
     dims = [d for d in range(x.dim()) if d != 1]
     out = F.batch_norm(x, mean, var, weight, bias, training, momentum, eps)
@@ -75,7 +82,7 @@ def _native_batch_norm(
     return out, x.mean(dims), (x.var(dims, correction=0) + eps).rsqrt()
 
 
-def _multiply_and_reduce(x: Any, other: Any, reduce: str) -> tuple[Any, Any]:
+def _multiply_and_reduce(x: Tensor, other: Tensor, reduce: str) -> tuple[Any, Any]:
     """Return the product of a csr matrix with a reduction, and the positions of chosen terms: none for sums."""
     if reduce in ("amax", "amin"):
         raise NotImplementedError(
@@ -84,19 +91,19 @@ def _multiply_and_reduce(x: Any, other: Any, reduce: str) -> tuple[Any, Any]:
     return ndgrad.sparse.mm(x, other, reduce), ndgrad.empty(0, dtype=ndgrad.int64)
 
 
-def _softmax_backward(grad: Any, output: Any, dim: int, input_dtype: Any) -> Any:
+def _softmax_backward(grad: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
     return ((grad - (grad * output).sum(dim, keepdim=True)) * output).to(input_dtype)
 
 
-def _log_softmax_backward(grad: Any, output: Any, dim: int, input_dtype: Any) -> Any:
+def _log_softmax_backward(grad: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
     return (grad - output.exp() * grad.sum(dim, keepdim=True)).to(input_dtype)
 
 
-def _gelu_backward(grad: Any, x: Any, *, approximate: str = "none") -> Any:
+def _gelu_backward(grad: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
     return _backward_of(lambda x: F.gelu(x, approximate=approximate), (x,), grad, [True])[0]
 
 
-def _to_copy(x: Any, *, dtype: Any = None, device: Any = None, memory_format: Any = None, **others: Any) -> Any:
+def _to_copy(x: Tensor, *, dtype: Any = None, device: Any = None, memory_format: Any = None, **others: Any) -> Tensor:
     if any(v not in (None, False, ndgrad.strided) for v in others.values()):
         raise NotImplementedError(f"_to_copy with {others} [nd-unsupported]")
     return x.to(
@@ -107,11 +114,11 @@ def _to_copy(x: Any, *, dtype: Any = None, device: Any = None, memory_format: An
     )
 
 
-def _index(x: Any, indices: Any) -> Any:
+def _index(x: Tensor, indices: Any) -> Tensor:
     return x[tuple([slice(None) if i is None else i for i in indices])]
 
 
-def _index_put(x: Any, indices: Any, values: Any, accumulate: bool, in_place: bool) -> Any:
+def _index_put(x: Tensor, indices: Any, values: Any, accumulate: bool, in_place: bool) -> Tensor:
     items = tuple([slice(None) if i is None else i for i in indices])
     if not in_place:
         return put_into_copy(x, items, values, accumulate=accumulate)
@@ -120,8 +127,8 @@ def _index_put(x: Any, indices: Any, values: Any, accumulate: bool, in_place: bo
 
 
 def _embedding(
-    weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
-) -> Any:
+    weight: Tensor, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Tensor:
     return F.embedding(indices, weight, None if padding_idx < 0 else padding_idx, None, 2.0, scale_grad_by_freq, sparse)
 
 

@@ -1053,7 +1053,7 @@ class ChainedScheduler(LRScheduler):
     load_state_dict = SequentialLR.load_state_dict
 
 
-# ----- by what is measured --------------------------------------------------------------------------------------------
+# ----- schedules by a measured quantity -------------------------------------------------------------------------------
 
 
 class ReduceLROnPlateau(LRScheduler):

@@ -554,7 +554,7 @@ class Optimizer:
         return self._hook("load_state_dict_post", hook, prepend)
 
 
-# ----- what rules are written with ------------------------------------------------------------------------------------
+# ----- functions for update rules -------------------------------------------------------------------------------------
 
 
 def _convert_state(p: Tensor, name: str, value: Any) -> Any:

@@ -242,7 +242,7 @@ class profile:
         if self.on_trace_ready is not None:
             self.on_trace_ready(self)
 
-    # ----- what was measured ------------------------------------------------------------------------------------------
+    # ----- measurements -----------------------------------------------------------------------------------------------
 
     def _require_profile(self, what: str) -> _autograd_profile:
         if self.profiler is None:

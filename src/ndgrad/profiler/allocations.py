@@ -262,7 +262,7 @@ class trace_allocations:
         """
         self._tell(note_results(self._ledger, token, results, self._place))
 
-    # ----- what was found ---------------------------------------------------------------------------------------------
+    # ----- findings ---------------------------------------------------------------------------------------------------
 
     @property
     def allocations(self) -> list[Allocation]:

@@ -47,7 +47,7 @@ def _optimize() -> Any:
     return scipy_module("optimize", "ndgrad.scipy.optimize")
 
 
-def _tuple(args: Any) -> tuple[Any, ...]:
+def _tuple(args: object) -> tuple[Any, ...]:
     return args if isinstance(args, tuple) else (args,)
 
 
@@ -71,7 +71,7 @@ def _flat_derivative(derivative: Any, layout: Layout, args: tuple[Any, ...]) -> 
 
 
 def minimize(
-    fun: Callable[..., Any], x0: PyTree, args: Any = (), method: str | None = None,
+    fun: Callable[..., Any], x0: PyTree, args: object = (), method: str | None = None,
     jac: Callable[..., Any] | bool | str | None = None, hess: Callable[..., Any] | str | None = None,
     hessp: Callable[..., Any] | None = None, bounds: Any = None, constraints: Any = (), tol: float | None = None,
     callback: Callable[..., Any] | None = None, options: dict[str, Any] | None = None,
@@ -188,7 +188,7 @@ def _withholding(result: Any, *names: str) -> Any:
 
 def minimize_scalar(
     fun: Callable[..., Any], bracket: Sequence[float] | None = None, bounds: Sequence[float] | None = None,
-    args: Any = (), method: str | None = None, tol: float | None = None, options: dict[str, Any] | None = None,
+    args: object = (), method: str | None = None, tol: float | None = None, options: dict[str, Any] | None = None,
 ) -> OptimizeResult:  # fmt: skip
     """Minimize a function of one number, as `scipy.optimize.minimize_scalar` does.
 
@@ -214,7 +214,7 @@ def minimize_scalar(
         None if bounds is None else tuple(float(constant("optimize.minimize_scalar", "a bound", b)) for b in bounds)
     )
 
-    def search(f: Callable[..., Any], x0: Array, args: Any = (), **_: Any) -> OptimizeResult:
+    def search(f: Callable[..., Any], x0: Array, args: object = (), **_: Any) -> OptimizeResult:
         found = _optimize().minimize_scalar(
             lambda v: float(f(np.array([v]))), bracket=bracket, bounds=limits, method=method, tol=tol, options=options
         )
@@ -236,7 +236,7 @@ def least_squares(
     fun: Callable[..., PyTree], x0: PyTree, jac: Callable[..., Any] | bool | str | None = None, bounds: Any = None,
     method: str = "trf", ftol: float | None = 1e-8, xtol: float | None = 1e-8, gtol: float | None = 1e-8,
     x_scale: ArrayLike = 1.0, loss: str = "linear", f_scale: float = 1.0, max_nfev: int | None = None, verbose: int = 0,
-    args: Any = (), kwargs: dict[str, Any] | None = None, **options: Any,
+    args: object = (), kwargs: dict[str, Any] | None = None, **options: Any,
 ) -> OptimizeResult:  # fmt: skip
     """Minimize a sum of squared residuals, as `scipy.optimize.least_squares` does, with exact Jacobians.
 
@@ -379,7 +379,7 @@ def curve_fit(
 
 
 def root(
-    fun: Callable[..., PyTree], x0: PyTree, args: Any = (), method: str | None = "hybr",
+    fun: Callable[..., PyTree], x0: PyTree, args: object = (), method: str | None = "hybr",
     jac: Callable[..., Any] | bool | str | None = None, tol: float | None = None,
     callback: Callable[..., Any] | None = None, options: dict[str, Any] | None = None,
 ) -> OptimizeResult:  # fmt: skip
@@ -424,7 +424,7 @@ def root(
 
 
 def fsolve(
-    func: Callable[..., Any], x0: ArrayLike, args: Any = (), fprime: Any = None, full_output: bool = False,
+    func: Callable[..., Any], x0: ArrayLike, args: object = (), fprime: Any = None, full_output: bool = False,
     col_deriv: bool = False, xtol: float = 1.49012e-08, maxfev: int = 0, band: Any = None, epsfcn: Any = None,
     factor: float = 100, diag: Any = None,
 ) -> Any:  # fmt: skip
@@ -460,7 +460,7 @@ def fsolve(
 
 
 def _scalar_root(
-    name: str, f: Callable[..., Any], x0: ArrayLike | None, args: Any, search: Callable[..., Any], full_output: bool,
+    name: str, f: Callable[..., Any], x0: ArrayLike | None, args: object, search: Callable[..., Any], full_output: bool,
     disp: bool,
 ) -> Any:  # fmt: skip
     """Find a root of a function of one number, by a SciPy search that is called with the function and its
@@ -485,14 +485,14 @@ def _scalar_root(
 
 class _Bracketed(Protocol):
     def __call__(
-        self, f: Callable[..., Any], a: ArrayLike, b: ArrayLike, args: Any = (), xtol: float = 2e-12,
+        self, f: Callable[..., Any], a: ArrayLike, b: ArrayLike, args: object = (), xtol: float = 2e-12,
         rtol: float = 8.881784197001252e-16, maxiter: int = 100, full_output: bool = False, disp: bool = True,
     ) -> Any: ...  # fmt: skip
 
 
 def _make_bracketing(name: str, method: str) -> _Bracketed:
     def search(
-        f: Callable[..., Any], a: ArrayLike, b: ArrayLike, args: Any = (), xtol: float = 2e-12,
+        f: Callable[..., Any], a: ArrayLike, b: ArrayLike, args: object = (), xtol: float = 2e-12,
         rtol: float = 8.881784197001252e-16, maxiter: int = 100, full_output: bool = False, disp: bool = True,
     ) -> Any:  # fmt: skip
         low, high = (float(v.detach().item()) if isinstance(v, Variable) else float(v) for v in (a, b))  # type: ignore[arg-type]
@@ -541,7 +541,7 @@ bisect = _make_bracketing("bisect", "bisection")
 
 
 def newton(
-    func: Callable[..., Any], x0: ArrayLike, fprime: Callable[..., Any] | bool | None = None, args: Any = (),
+    func: Callable[..., Any], x0: ArrayLike, fprime: Callable[..., Any] | bool | None = None, args: object = (),
     tol: float = 1.48e-8, maxiter: int = 50, fprime2: Callable[..., Any] | bool | None = None,
     x1: ArrayLike | None = None, rtol: float = 0.0, full_output: bool = False, disp: bool = True,
 ) -> Any:  # fmt: skip
@@ -589,7 +589,7 @@ def newton(
 
 
 def root_scalar(
-    f: Callable[..., Any], args: Any = (), method: str | None = None, bracket: Sequence[float] | None = None,
+    f: Callable[..., Any], args: object = (), method: str | None = None, bracket: Sequence[float] | None = None,
     fprime: Callable[..., Any] | bool | None = None, fprime2: Callable[..., Any] | bool | None = None,
     x0: ArrayLike | None = None, x1: ArrayLike | None = None, xtol: float | None = None, rtol: float | None = None,
     maxiter: int | None = None, options: dict[str, Any] | None = None,
@@ -636,7 +636,8 @@ def root_scalar(
 
 
 def fixed_point(
-    func: Callable[..., Any], x0: PyTree, args: Any = (), xtol: float = 1e-8, maxiter: int = 500, method: str = "del2",
+    func: Callable[..., Any], x0: PyTree, args: object = (), xtol: float = 1e-8, maxiter: int = 500,
+    method: str = "del2",
 ) -> PyTree:  # fmt: skip
     """Find x with func(x) = x, as `scipy.optimize.fixed_point` does. It is differentiable in `args` and in captured
     variables of `func`.

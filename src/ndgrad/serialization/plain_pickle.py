@@ -165,7 +165,7 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
             raise damage_error(f"it puts items into {_describe(target)} as into a {kind.__name__}")
         return target
 
-    # ----- which opcode does what ------------------------------------------------------------------------------------
+    # ----- meaning of each opcode ------------------------------------------------------------------------------------
 
     dispatch: ClassVar[dict[int, Any]] = dict(_PythonUnpickler.dispatch)
     dispatch.update({

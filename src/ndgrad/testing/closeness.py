@@ -66,8 +66,8 @@ def get_tolerances(
 
 
 def assert_close(
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     *,
     allow_subclasses: bool = True,
     rtol: float | None = None,
@@ -120,8 +120,8 @@ def assert_close(
 
 
 def assert_allclose(
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     rtol: float | None = None,
     atol: float | None = None,
     equal_nan: bool = True,
@@ -169,7 +169,7 @@ class _Comparison:
         self.subclasses, self.rtol, self.atol, self.equal_nan = subclasses, rtol, atol, equal_nan
         self.device, self.dtype, self.layout, self.stride, self.msg = device, dtype, layout, stride, msg
 
-    def run(self, actual: Any, expected: Any, where: str) -> None:
+    def run(self, actual: object, expected: object, where: str) -> None:
         if isinstance(actual, str) or isinstance(expected, str):
             self.refuse(actual, expected, where)
         if isinstance(actual, Sequence) and isinstance(expected, Sequence):
@@ -186,7 +186,7 @@ class _Comparison:
         else:
             self.leaf(actual, expected, where)
 
-    def leaf(self, actual: Any, expected: Any, where: str) -> None:
+    def leaf(self, actual: object, expected: object, where: str) -> None:
         if actual is None or expected is None:
             if actual is not expected:
                 self.fail(f"None mismatch: {actual!r} is not {expected!r}.", where)
@@ -200,7 +200,7 @@ class _Comparison:
         else:
             self.refuse(actual, expected, where)
 
-    def comparable(self, actual: Any, expected: Any) -> bool:
+    def comparable(self, actual: object, expected: object) -> bool:
         """True if both are tensors, or both arrays; related by inheritance, unless that is not allowed."""
         a, e = type(actual), type(expected)
         if not all(issubclass(c, (Variable, np.ndarray, np.generic)) for c in (a, e)):
@@ -229,7 +229,7 @@ class _Comparison:
             where,
         )
 
-    def arrays(self, actual: Any, expected: Any, where: str) -> None:
+    def arrays(self, actual: object, expected: object, where: str) -> None:
         twins = [getattr(t, "graph_twin", None) for t in (actual, expected)]
         if any(twins):
             self.compare_spread(actual, expected, where)
@@ -306,7 +306,7 @@ class _Comparison:
             what = self.msg
         raise AssertionError(what)
 
-    def refuse(self, actual: Any, expected: Any, where: str) -> NoReturn:
+    def refuse(self, actual: object, expected: object, where: str) -> NoReturn:
         at = f" (item {where})" if where else ""
         raise TypeError(
             f"assert_close: {type(actual).__name__} and {type(expected).__name__} cannot be compared{at}. "

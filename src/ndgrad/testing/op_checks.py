@@ -12,7 +12,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, Op
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.transforms.transforms import jvp, vjp, vmap
 from ndgrad.autograd.gradcheck.progress import Progress
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload, Sizes
 
 #: The checks of one sample, in order; the last two, of third order, are for smooth elementwise ops.
 CHECKS = (
@@ -212,7 +215,7 @@ class _Case:
         prepared = args if self.sample.prepare is None else as_tuple(self.sample.prepare(*args))
         return self.op(*prepared, **self.sample.settings)
 
-    def smooth_outputs(self, out: Any) -> tuple[Any, ...]:
+    def smooth_outputs(self, out: Payload) -> tuple[Any, ...]:
         outs = out if isinstance(out, tuple) else (out,)
         kept = tuple(o for i, o in enumerate(outs) if i not in self.op.discrete_outputs and _kind(o) in "fc")
         return kept if self.sample.invariant is None else as_tuple(self.sample.invariant(*kept))
@@ -478,7 +481,7 @@ class _Case:
                 raise Failure(f"{self.op.name}: {name} gave shape {tuple(g.shape)}, a loop {want.shape} [nd-op-check]")
             self.compare(name, array_of(g), want, 1e-7)
 
-    def compare(self, what: str, got: Any, want: Any, tolerance: float) -> None:
+    def compare(self, what: str, got: Payload, want: Payload, tolerance: float) -> None:
         if not _close(got, want, tolerance):
             raise Failure(
                 f"{self.op.name} {self.sample.settings}: {what} is\n{got}\nand should be\n{want} [nd-op-check]"
@@ -488,46 +491,46 @@ class _Case:
 # ----- numbers -------------------------------------------------------------------------------------------------------
 
 
-def wrap_array(a: Any) -> Any:
+def wrap_array(a: Payload) -> Payload:
     return wrap(Tensor, a) if isinstance(a, (np.ndarray, np.generic)) else a
 
 
-def array_of(t: Any) -> Any:
+def array_of(t: Payload) -> Payload:
     return np.asarray(t._array if isinstance(t, Variable) else t)
 
 
-def as_tuple(value: Any) -> tuple[Any, ...]:
+def as_tuple(value: object) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-def _with_gaps(a: Any) -> Any:
+def _with_gaps(a: Payload) -> Payload:
     """Return the same values in memory with gaps between them."""
     wide = np.zeros((*a.shape, 2), a.dtype)
     wide[..., 0] = a
     return wide[..., 0]
 
 
-def _dtype(t: Any) -> Any:
+def _dtype(t: Payload) -> Any:
     return array_of(t).dtype
 
 
-def _kind(t: Any) -> str:
+def _kind(t: Payload) -> str:
     return str(np_dtype(t).kind)
 
 
-def _normal(random: np.random.Generator, shape: Any, dtype: Any) -> Any:
+def _normal(random: np.random.Generator, shape: Sizes, dtype: np.dtype[Any]) -> Payload:
     values = random.standard_normal(shape)
     if np.dtype(dtype).kind == "c":
         values = values + 1j * random.standard_normal(shape)
     return np.asarray(values).astype(dtype)
 
 
-def inner(a: Any, b: Any) -> float:
+def inner(a: Payload, b: Any) -> float:
     """Return the real inner product of two lists of arrays."""
     return float(sum(np.sum(np.real(np.conj(array_of(x)) * array_of(y))) for x, y in zip(a, b, strict=True)))
 
 
-def _close(got: Any, want: Any, tolerance: float) -> bool:
+def _close(got: Payload, want: Payload, tolerance: float) -> bool:
     """True if values agree to a tolerance, or to a few roundings of their dtype: processors round exp and log
     differently."""
     got, want = np.asarray(got), np.asarray(want)

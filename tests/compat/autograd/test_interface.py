@@ -19,7 +19,7 @@ from ndgrad.compat.autograd.test_util import check_equivalent, check_grads, comb
 from ndgrad.compat.autograd.tracer import getval, isbox
 from ndgrad.numpy import Array
 
-# ----- what goes in and comes out ---------------------------------------------------------------------------------------------
+# ----- arguments and results --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ mp: Any = mpmath.mp
 DTYPES = ["float32", "float64"]
 INF, NAN = math.inf, math.nan
 
-# ----- where functions are tried --------------------------------------------------------------------------------------------
+# ----- points of the comparison ---------------------------------------------------------------------------------------------
 
 Points = Callable[[np.random.Generator, int, str], Any]
 

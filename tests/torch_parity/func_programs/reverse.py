@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.torch_parity.func_programs.dialect import attempt, draw, draw_complex, positive_definite, program, vector
 
-# ----- what may be differentiated ------------------------------------------------------------------------------------------------
+# ----- differentiable arguments --------------------------------------------------------------------------------------------------
 
 
 @program

@@ -172,7 +172,7 @@ def checkpoint_sequential(
         )
 
     def segment(start: int, stop: int) -> Callable[[Any], Any]:
-        def run(value: Any) -> Any:
+        def run(value: object) -> Any:
             for step in steps[start:stop]:
                 value = step(value)
             return value

@@ -90,7 +90,7 @@ class Arguments(FunctionNode):
         return function(*args, **kwargs)
 
 
-def _restore_tangents(t: Any, held: dict[int, Any] | None) -> Any:
+def _restore_tangents(t: Variable, held: dict[int, Any] | None) -> Any:
     """Return an unpacked argument with the tangents that it had."""
     for number, tangent in (held or {}).items():
         if tangent_of(t, number) is None:
@@ -116,7 +116,7 @@ class Kept:
 
     __slots__ = ("sample", "storage", "tensor", "version")
 
-    def __init__(self, t: Any) -> None:
+    def __init__(self, t: Variable) -> None:
         self.storage = kept_storage(t) if t.keeps_saved else storage_of(t)
         self.tensor = twin(t)
         self.tensor._storage = self.storage
@@ -268,7 +268,7 @@ class _SingleUse:
     """Owner of values recomputed outside any backward pass, for a single use."""
 
 
-def _identity(value: Any) -> Any:
+def _identity(value: object) -> Any:
     return value
 
 

@@ -19,7 +19,7 @@ class Leaves:
     """The tensors of a structure as a list, and a way to build the structure from others. None stays None; numbers and
     arrays become tensors."""
 
-    def __init__(self, name: str, what: str, tree: Any, like: Any = None) -> None:
+    def __init__(self, name: str, what: str, tree: object, like: Any = None) -> None:
         """`name` is the function named in errors, `what` the structure in them; `like` is a structure whose tensor
         class new tensors get."""
         self.name = name
@@ -50,7 +50,7 @@ class Leaves:
         """Return the name of one of the tensors in messages."""
         return f"{self.what}{leaf_paths(self.spec)[self.places[k]]}"
 
-    def check_like(self, tree: Any, before: str, advice: str) -> list[Any]:
+    def check_like(self, tree: object, before: str, advice: str) -> list[Any]:
         """Check that a structure is like this one, and return its tensors; `before` tells a message when this one was
         valid."""
         leaves, spec = tree_flatten(tree)

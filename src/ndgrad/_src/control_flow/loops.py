@@ -155,7 +155,7 @@ class _Step:
             return self.results([_as_class_of(zeros((0, *y.shape), dtype=as_dtype(np_dtype(y))), y) for y in ys])
 
 
-def _as_class_of(t: Any, like: Any) -> Any:
+def _as_class_of(t: Variable, like: Any) -> Any:
     return as_class(t, like.tensor_type)
 
 
@@ -230,7 +230,7 @@ class _Segments:
         return list(carry), ys
 
 
-def _part(t: Any, start: int, stop: int) -> Any:
+def _part(t: Variable, start: int, stop: int) -> Any:
     return t if stop - start == t.shape[0] else tensor_ops.getitem(t, index=(slice(start, stop),))
 
 

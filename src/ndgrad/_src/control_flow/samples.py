@@ -134,7 +134,7 @@ class _Samples:
                 self.place[number] = first % size
                 first = first // size
 
-    def safe(self, t: Any) -> Any:
+    def safe(self, t: object) -> Any:
         """Return a tensor in which all other samples have the values of one of these samples (see Note [Branches of
         a batch])."""
         if not isinstance(t, Variable):

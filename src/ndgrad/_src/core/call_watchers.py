@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ndgrad._src.core.modes import ThreadState, enter_process, leave_process, process, thread
 
 if TYPE_CHECKING:
+    from ndgrad._src.core.variable import Variable
     from ndgrad._src.ops.table import Op
 
 # Kinds of watched calls. Their subjects are: the op; the op; the class; None; the node; the node; None; and for KERNEL
@@ -108,5 +109,5 @@ def watched_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], dispatch
     return call_watched(OP, op.name, op, args, lambda: dispatch(op, args, settings, True))
 
 
-def watched_write(op: Op, target: Any, args: tuple[Any, ...], write: Callable[[], Any]) -> Any:
+def watched_write(op: Op, target: Variable, args: tuple[Any, ...], write: Callable[[], Any]) -> Any:
     return call_watched(WRITE, op.name + "_", op, (target, *args), write)

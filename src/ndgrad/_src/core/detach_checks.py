@@ -18,6 +18,7 @@ from ndgrad._src.core.view import tangents_of
 
 if TYPE_CHECKING:
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Payload
 
 #: Results of `stake_of` in reverse mode and in forward mode.
 REQUIRES_GRAD = "requires grad"
@@ -83,7 +84,7 @@ def refuse_loss_in_lent(name: str, target: Variable, values: tuple[Any, ...]) ->
         )
 
 
-def as_number(function: str, argument: str, value: Any) -> Any:
+def as_number(function: str, argument: str, value: Payload) -> Any:
     """Return the value of an argument without a derivative (a slope, an order, a bound); a tensor gives its element.
 
     torch refuses tensors that require grad here, and so do we: a tensor among the settings of an op would silently

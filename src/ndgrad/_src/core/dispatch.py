@@ -35,7 +35,7 @@ from ndgrad._src.ops.table import RANDOM
 
 if TYPE_CHECKING:
     from ndgrad._src.ops.table import Op
-    from ndgrad._typing import Level
+    from ndgrad._typing import Level, Payload
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -119,7 +119,7 @@ def dispatch_as(
     return _mark_birth(op, out, levels[-1].number) if levels else out
 
 
-def _mark_birth(op: Op, out: Any, number: int) -> Any:
+def _mark_birth(op: Op, out: Payload, number: int) -> Any:
     """Mark the result(s) of an op with the number of the transform in which they were made."""
     for r in (out,) if op.outputs == 1 else out:
         meta_of(r).made_in = number

@@ -53,7 +53,7 @@ def mark_overwrite(op: Op, result: Variable) -> None:
         result = result._array
 
 
-def is_exact(task: GraphTask, node: Node, g: Any) -> bool:
+def is_exact(task: GraphTask, node: Node, g: Payload) -> bool:
     """True if the gradient that a node has received is exact. The entry in `task.exact` is removed."""
     return bool(task.exact) and task.exact.pop(node, None) is g is not None and node.extra is None
 
@@ -75,7 +75,7 @@ def remains_exact(task: GraphTask, node: Node, position: int, exact: bool) -> bo
 def step_exactly(
     task: GraphTask,
     node: Node,
-    g: Any,
+    g: Payload,
     waiting: list[Any],
     run_node: Callable[..., tuple[Payload, ...]],
     send: Callable[..., None],

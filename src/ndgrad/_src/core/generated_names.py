@@ -97,7 +97,7 @@ def _uses(op: Op, name: str) -> Iterator[tuple[str, Any]]:
 @functools.cache
 def names_of_kind(kind: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names in eager functions for ops of a kind, and in the functions of their nodes."""
-    # Views read several arguments as other ops do, and the examples of views have one argument.
+    # The examples of views have one argument. A view of several arguments uses the names of other ops of one argument.
     examples = _EXAMPLES[kind] | _EXAMPLES["one"] if kind == "view" else _EXAMPLES[kind]
     for file in examples.values():
         importlib.import_module(f"ndgrad._src.ops.{file}")  # files of ops are loaded on first use

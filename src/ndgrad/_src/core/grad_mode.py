@@ -18,6 +18,7 @@ from ndgrad._src.foundations.public_path import set_module
 
 if TYPE_CHECKING:
     from ndgrad._src.core.variable import Variable
+    from ndgrad._typing import Payload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -98,12 +99,12 @@ class Mode(Block):
 class Switch(Mode):
     """A mode that is set at once; as a context manager, until the block ends."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Payload) -> None:
         super().__init__()
         self.value = value
         self.before = self.set_mode(value)
 
-    def set_mode(self, value: Any) -> Any:
+    def set_mode(self, value: Payload) -> Any:
         """Set the mode and return its previous value."""
         raise NotImplementedError
 

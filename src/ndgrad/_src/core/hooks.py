@@ -357,7 +357,7 @@ def as_tensor(g: Payload, tensor_type: Any = None) -> Variable:
     return wrap_gradient(tensor_type, g)
 
 
-def _tensors(grads: Any, count: int) -> tuple[Any, ...]:
+def _tensors(grads: Payload, count: int) -> tuple[Any, ...]:
     return (None,) * count if grads is None else tuple(None if g is None else as_tensor(g) for g in grads)
 
 

@@ -99,7 +99,7 @@ Part = tuple[Any, dict[str, Any]]
 
 def write(
     op: Op,
-    target: Any,
+    target: Variable,
     args: tuple[Any, ...],
     settings: dict[str, Any],
     watched: bool = False,

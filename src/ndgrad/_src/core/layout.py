@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgrad._src.core.variable import Variable
-    from ndgrad._typing import Library
+    from ndgrad._typing import Library, Payload
 
 #: Dimensions from the slowest to the fastest, None for C order.
 Order = tuple[int, ...] | None
@@ -56,7 +56,7 @@ def is_in_order(t: Variable, order: Order) -> bool:
     return is_dense_in(innermost_array(t), len(t.shape), order)
 
 
-def is_dense_in(array: Any, ndim: int, order: Order) -> bool:
+def is_dense_in(array: Payload, ndim: int, order: Order) -> bool:
     """True if an array is dense in that order of its last `ndim` dimensions, after those of vmap."""
     if order is not None:
         lead = array.ndim - ndim

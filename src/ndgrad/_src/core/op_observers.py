@@ -367,7 +367,7 @@ class Recording:
         self.calls.append(Call(op, arguments, settings, results))
         return out
 
-    def _reference(self, array: Any) -> Any:
+    def _reference(self, array: Payload) -> Any:
         number = self._numbers.get(id(array))
         return array if number is None else Value(number)
 

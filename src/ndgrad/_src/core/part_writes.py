@@ -90,7 +90,7 @@ class PartWrite(CopySlices):
         return made
 
 
-def write_part(target: Variable, index: Any, value: Any) -> bool:
+def write_part(target: Variable, index: Any, value: Payload) -> bool:
     """Set `target[index] = value` if the conditions of Note [Direct part writes] hold; else return False without an
     effect."""
     level = _open_level(target) if process.busy else 0
@@ -165,7 +165,7 @@ def _is_part(items: tuple[Any, ...], array: np.ndarray[Any, Any]) -> bool:
     return is_part
 
 
-def _source_of(value: Any, target: Variable, items: tuple[Any, ...], level: int) -> tuple[Any, Any]:
+def _source_of(value: Payload, target: Variable, items: tuple[Any, ...], level: int) -> tuple[Any, Any]:
     """Return the array of a tensor that may be written without a conversion, and its edge.
 
     The array is None if there is no such array, or no write is needed. Then the edge is `_WRITTEN` in the second case.

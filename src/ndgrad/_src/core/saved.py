@@ -384,7 +384,7 @@ class RuleNode(Node):
             env[name] = getattr(self, name)
         return env
 
-    def run_rules(self, env: dict[str, Any], grads: Any) -> tuple[Any, ...]:
+    def run_rules(self, env: dict[str, Any], grads: Payload) -> tuple[Any, ...]:
         """Return the gradients of the inputs by the op's rules."""
         op = self.op
         if self.dtype.char in HALF:
@@ -434,7 +434,7 @@ class RuleNode(Node):
         name, others, settings = described(*[env[n] for n in parameter_names(described)])
         return find(name), others, settings
 
-    def apply(self, grads: Any, ops: Vocabulary, keep: bool = True) -> tuple[Any, ...]:
+    def apply(self, grads: Payload, ops: Vocabulary, keep: bool = True) -> tuple[Any, ...]:
         try:
             outs = self.run_rules(self.environment(unpack_raw, ops), grads)
         except KernelError as error:  # nothing has been released
@@ -445,7 +445,7 @@ class RuleNode(Node):
             self.release()
         return outs
 
-    def apply_tensors(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
+    def apply_tensors(self, grads: Payload, owned: bool = False) -> tuple[Any, ...]:
         env = self.environment(unpack_tensor, owning_tensor_ops if owned else tensor_ops)
         if process.open:
             env.update(
@@ -455,5 +455,5 @@ class RuleNode(Node):
             )
         return self.run_rules(env, grads)
 
-    def apply_payloads(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
+    def apply_payloads(self, grads: Payload, owned: bool = False) -> tuple[Any, ...]:
         return self.run_rules(self.environment(unpack_payload, owning_tensor_ops if owned else tensor_ops), grads)

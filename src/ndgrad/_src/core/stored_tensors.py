@@ -166,7 +166,7 @@ def keep_in_level(t: Variable, level: int) -> Any:
     return t if meta is not None and meta.requires_grad else _keep_in_level(t, level)
 
 
-def _keep_in_level(t: Any, level: int) -> Variable:
+def _keep_in_level(t: Variable, level: int) -> Variable:
     meta, keeps = t._meta, t.keeps_saved or modes().copy_on_write
     if (meta is None and not keeps) or t.__class__ is not t.tensor_type:
         return t

@@ -529,7 +529,7 @@ def make_wrapper(
 # ----- tensors of another class ---------------------------------------------------------------------------------------
 
 
-def as_tensor_type(t: Any, tensor_type: type[Variable]) -> Any:
+def as_tensor_type(t: Variable, tensor_type: type[Variable]) -> Any:
     """Return a recorded view of a whole tensor, of another class.
 
     A tensor of an open transform wraps the tensor of the transform around it, and leaves the transform as that one. So

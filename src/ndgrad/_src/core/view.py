@@ -118,7 +118,7 @@ class ViewInfo:
             and t._storage.version.values <= self.version
         )
 
-    def check_geometry(self, t: Any) -> None:
+    def check_geometry(self, t: Variable) -> None:
         if self.geometry != geometry_of(self.base):
             raise RuntimeError(
                 f"a view of shape {tuple(t.shape)} belongs to a tensor that has changed its own shape in place "

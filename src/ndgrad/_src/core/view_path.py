@@ -24,7 +24,9 @@ from ndgrad._src.ops.index import getitem
 from ndgrad._src.ops.shape import permute, reshape
 
 if TYPE_CHECKING:
+    from ndgrad._src.core.variable import Variable
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Payload
 
 #: A view path: (path of the parent or None, op, settings, output number).
 Path = tuple[Any, Any, dict[str, Any], int]
@@ -52,7 +54,7 @@ def steps(path: Path | None) -> list[Path]:
     return found
 
 
-def take_raw(array: Any, way: Iterable[Path], library: Any) -> Any:
+def take_raw(array: Payload, way: Iterable[Path], library: Any) -> Any:
     """Return the part of a raw array at the end of some steps."""
     for _, op, settings, number in way:
         array = op.forward_for(library)(array, **settings)
@@ -67,7 +69,7 @@ def extend(info: Any, op: Op, settings: dict[str, Any], number: int) -> tuple[Pa
     return (path, info.depth + 1) if info.depth + 1 < LONG else (_make_milestone(info.base, path), 0)
 
 
-def _make_milestone(base: Any, path: Path) -> Milestone:
+def _make_milestone(base: Variable, path: Path) -> Milestone:
     recent = []
     before: Any = path
     while before is not None and before.__class__ is not Milestone:
@@ -95,7 +97,7 @@ def _probe(base: Any) -> Any:
     return array[(*first, ...)] if array.size else np.empty(shape, array.dtype)
 
 
-def merge(array: Any, prefix: tuple[Path, ...], rest: tuple[Path, ...]) -> tuple[Path, ...] | None:
+def merge(array: Payload, prefix: tuple[Path, ...], rest: tuple[Path, ...]) -> tuple[Path, ...] | None:
     """Return steps equal to `rest` after the steps of `prefix`, but fewer; None if there are none.
 
     `array` has the base's shape and layout. Its values are not read.

@@ -48,7 +48,7 @@ from ndgrad._src.ops.shape import alias
 from ndgrad._src.ops.vocabulary import RawOps
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
+    from ndgrad._typing import Payload, Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -222,7 +222,7 @@ class FunctionNode(MultiNode, FunctionCtx):
 
     # ----- backward -----
 
-    def apply(self, grads: Any, ops: Any = None, *rest: Any) -> Any:
+    def apply(self, grads: Payload, ops: Any = None, *rest: Any) -> Any:
         """Run the backward: the engine passes (grads, ops, keep), and `grad_fn.apply(*grads)` is torch's way to run
         it by hand.
 
@@ -251,7 +251,7 @@ class FunctionNode(MultiNode, FunctionCtx):
             self.release()
         return tuple(None if t is None else t._array for t in out)
 
-    def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
+    def apply_tensors(self, grads: Payload) -> tuple[Any, ...]:
         """Run the backward on tensors, so that it is itself recorded.
 
         Args:
@@ -259,7 +259,7 @@ class FunctionNode(MultiNode, FunctionCtx):
         """
         return self._run([grads] if self.outputs == 1 else list(grads))
 
-    def apply_payloads(self, grads: Any) -> tuple[Any, ...]:
+    def apply_payloads(self, grads: Payload) -> tuple[Any, ...]:
         """Run the backward for a graph of a transform, on the tensors of the levels below.
 
         Args:
@@ -313,7 +313,7 @@ class FunctionNode(MultiNode, FunctionCtx):
             )
         return function.vjp if function.backward is Function.backward else function.backward
 
-    def _check_gradient(self, position: int, g: Any, e: Any) -> None:
+    def _check_gradient(self, position: int, g: Payload, e: Any) -> None:
         """Raise if a gradient does not fit its input, or is complex for a real input: a mistake of the user's backward.
         For rules, the engine takes the real part."""
         shape, dtype = edge_node(e).output_metadata(edge_number(e))
@@ -427,7 +427,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     # **options tells type checkers that an override may have parameters of its own.
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any, **options: Any) -> Any:
+    def backward(ctx: FunctionNode, *grad_outputs: Any, **options: Any) -> Any:
         """Return one gradient (or None) per argument of forward, given those of the outputs. To be overridden.
 
         Args:
@@ -441,7 +441,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         )
 
     @staticmethod
-    def vjp(ctx: Any, *grad_outputs: Any, **options: Any) -> Any:
+    def vjp(ctx: FunctionNode, *grad_outputs: Any, **options: Any) -> Any:
         """Another name for `backward`; override one of them.
 
         Args:
@@ -692,7 +692,7 @@ def once_differentiable(function: F) -> F:
     """
 
     @functools.wraps(function)
-    def wrapper(ctx: Any, *args: Any) -> Any:
+    def wrapper(ctx: FunctionNode, *args: Any) -> Any:
         outside = scope()
         recording = outside.modes.grad_enabled
         try:
@@ -735,7 +735,7 @@ class DelayedError(Node):
     __slots__ = ("message",)
     message: str
 
-    def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
+    def apply(self, grads: Payload, ops: Any, keep: bool = True) -> tuple[Any, ...]:
         """Raise the error of the node.
 
         Args:
@@ -746,7 +746,7 @@ class DelayedError(Node):
         """
         raise RuntimeError(self.message)
 
-    def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
+    def apply_tensors(self, grads: Payload) -> tuple[Any, ...]:
         """Raise the error of the node.
 
         Args:

@@ -6,11 +6,14 @@ way out. Backward receives and returns structures of the same form.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
+
+if TYPE_CHECKING:
+    from ndgrad._typing import FunctionNode
 
 
 @set_module("ndgrad.autograd")
@@ -100,7 +103,7 @@ class NestedIOFunction(Function):
         return None, None, *flat
 
     @staticmethod
-    def forward_extended(ctx: Any, *args: Any, **options: Any) -> Any:
+    def forward_extended(ctx: FunctionNode, *args: Any, **options: Any) -> Any:
         """Compute the result. To be overridden.
 
         Args:
@@ -111,7 +114,7 @@ class NestedIOFunction(Function):
         raise NotImplementedError("A NestedIOFunction needs a forward_extended(ctx, *args). [nd-function]")
 
     @staticmethod
-    def backward_extended(ctx: Any, *grads: Any, **options: Any) -> Any:
+    def backward_extended(ctx: FunctionNode, *grads: Any, **options: Any) -> Any:
         """Return one gradient (or None) per argument, with its structure. To be overridden.
 
         Args:

@@ -18,7 +18,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,10 @@ from ndgrad._src.core.variable import AccumulateGrad
 from ndgrad._src.debug.nonfinite import first_index, is_finite, raw_values
 from ndgrad._src.debug.source_lines import Trace, format_stack, innermost, place_of, switch, trace_of
 from ndgrad._src.foundations.public_path import set_module
+
+if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
+    from ndgrad._typing import GraphTask, Payload
 
 # ----- findings -------------------------------------------------------------------------------------------------------
 
@@ -46,7 +50,7 @@ class Finding:
     count: int
 
 
-def find(node: Any, outs: Any, wrong: Callable[[Any], Any]) -> Finding | None:
+def find(node: Node, outs: Payload, wrong: Callable[[Any], Any]) -> Finding | None:
     """Return the first gradient returned by a node in which some value is `wrong`."""
     for position, out in enumerate(outs):
         array = raw_values(out)
@@ -66,7 +70,7 @@ def watch_run(run_node: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap the engine's `run_node` for a pass in anomaly mode: check returned gradients, and explain failures."""
     infinite: list[Finding] = []
 
-    def run(task: Any, node: Any, g: Any) -> Any:
+    def run(task: GraphTask, node: Node, g: Payload) -> Any:
         keep, task.keep = task.keep, True  # The report shows saved values, so they are released only after the check.
         try:
             answer = run_node(task, node, g)
@@ -85,7 +89,7 @@ def watch_run(run_node: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def check(task: Any, node: Any, g: Any, outs: Any, infinite: list[Finding]) -> None:
+def check(task: GraphTask, node: Node, g: Payload, outs: Payload, infinite: list[Finding]) -> None:
     """Raise if a gradient returned by a node is NaN, or infinite if that is checked."""
     if all(a is None or is_finite(a) for a in map(raw_values, outs)):
         return
@@ -145,7 +149,7 @@ def check(task: Any, node: Any, g: Any, outs: Any, infinite: list[Finding]) -> N
     raise RuntimeError("\n".join(lines) + " [nd-anomaly]")
 
 
-def describe_argument(node: Any, output: int) -> str:
+def describe_argument(node: Node, output: int) -> str:
     """Return the argument that a gradient belongs to."""
     op = getattr(node, "op", None)
     if op is None or op.variadic or output >= len(op.differentiable_args):
@@ -153,7 +157,7 @@ def describe_argument(node: Any, output: int) -> str:
     return f"of {op.torch_name(op.differentiable_args[output])!r}"
 
 
-def values_at(node: Any, g: Any, found: Finding) -> str:
+def values_at(node: Node, g: Payload, found: Finding) -> str:
     """Describe the node's incoming gradient and saved values at the position of a bad gradient."""
     parts = []
     if not isinstance(g, list):
@@ -191,7 +195,7 @@ def saved_values(node: Any) -> list[tuple[str, Any]]:
     return out
 
 
-def _value(name: str, array: Any, found: Finding) -> str | None:
+def _value(name: str, array: Payload, found: Finding) -> str | None:
     if array is None:
         return None
     try:
@@ -200,7 +204,7 @@ def _value(name: str, array: Any, found: Finding) -> str | None:
         return None
 
 
-def forward_state(task: Any) -> str:
+def forward_state(task: GraphTask) -> str:
     """Describe whether the forward was finite, as far as it was watched."""
     first: tuple[float, Any] | None = None
     watched = unwatched = False
@@ -243,7 +247,7 @@ def _warn(text: str) -> None:
         print(f"{type(raised).__name__}: {raised}", file=sys.stderr)
 
 
-def report(node: Any, error: BaseException) -> None:
+def report(node: Node, error: BaseException) -> None:
     """Show the forward calls behind a failed node: in full as warnings, as torch does, and by their lines on the
     error itself."""
     trace = trace_of(node)

@@ -11,7 +11,7 @@ must then have the old checksum too.
 from __future__ import annotations
 
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,8 +23,12 @@ from ndgrad._src.debug.debug_mode import debug, set_debug
 from ndgrad._src.foundations import devices
 from ndgrad._src.foundations.public_path import set_module
 
+if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
+    from ndgrad._typing import Payload
 
-def checksum(array: Any, saved: Any = None) -> int:
+
+def checksum(array: Payload, saved: Any = None) -> int:
     """Return the CRC-32 of an array's elements. `saved` is the array from which this one was restored; it determines
     the order in which elements are read."""
     array = _bare(array)
@@ -36,19 +40,19 @@ def checksum(array: Any, saved: Any = None) -> int:
     return zlib.crc32(flat.view(np.uint8).data)
 
 
-def _bare(array: Any) -> Any:
+def _bare(array: Payload) -> Any:
     while isinstance(array, Variable):
         array = array._array
     return array if isinstance(array, (np.ndarray, np.generic)) else move_to(array, devices.device("cpu"))
 
 
-def guard_saved(node: Any, name: str) -> None:
+def guard_saved(node: Node, name: str) -> None:
     """Store the checksum of the value that a node has just saved as `name`."""
     value = getattr(node, name)
     setattr(node, name, tuple(guard_value(v) for v in value) if value.__class__ is tuple else guard_value(value))
 
 
-def guard_value(value: Any) -> Any:
+def guard_value(value: Payload) -> Any:
     """Return a saved value with its checksum, unless it is read-only or went through a pack hook, which is then
     responsible for it."""
     array = value._array if isinstance(value, Variable) else value

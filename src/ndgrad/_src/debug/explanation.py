@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from ndgrad._src.debug.gradient_probe import Unreadable, flow
 from ndgrad._src.debug.provenance import HARMLESS, REASONS, Origin, departures, origin_of
 from ndgrad._src.debug.source_lines import Place, place_of
 from ndgrad._src.foundations.public_path import set_module
+
+if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
+    from ndgrad._typing import Payload
 
 _VERY = "Check that y is computed from this very tensor."
 _RERUN = (
@@ -190,7 +194,7 @@ def _through_graph(y: Any, x: Any, start: Any, target: Any, needed: set[Any]) ->
     )
 
 
-def _as_tensor(array: Any) -> Any:
+def _as_tensor(array: Payload) -> Any:
     return lift(np.asarray(array))
 
 
@@ -367,7 +371,7 @@ def _from_graph_alone(y: Any, x: Any, start: Any, seen: bool) -> Explanation:
     return Explanation("unknown", what, _RERUN, certain=False)
 
 
-def _leaves(start: Any) -> list[Any]:
+def _leaves(start: Node) -> list[Any]:
     seen, stack, out = set(), [edge_node(start)], []
     while stack:
         node = stack.pop()
@@ -380,7 +384,7 @@ def _leaves(start: Any) -> list[Any]:
     return out
 
 
-def _twin(start: Any, x: Any) -> str | None:
+def _twin(start: Node, x: Any) -> str | None:
     """Return the property that a leaf of the graph shares with x, if it is a copy of it."""
     for leaf in _leaves(start):
         if leaf is x or tuple(leaf.shape) != tuple(x.shape):
@@ -394,6 +398,6 @@ def _twin(start: Any, x: Any) -> str | None:
     return None
 
 
-def _shares_memory(a: Any, b: Any) -> bool:
+def _shares_memory(a: Payload, b: Payload) -> bool:
     first, second = innermost_array(a), innermost_array(b)
     return isinstance(first, np.ndarray) and isinstance(second, np.ndarray) and np.may_share_memory(first, second)

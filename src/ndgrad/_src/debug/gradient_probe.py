@@ -7,7 +7,7 @@ purpose is to do these things.
 from __future__ import annotations
 
 import heapq
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,11 +22,15 @@ from ndgrad._src.engine.engine import GraphTask, materialize, send
 from ndgrad._src.ops.table import KINDS
 from ndgrad._src.ops.vocabulary import raw_ops
 
+if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
+    from ndgrad._typing import Payload
+
 
 class Unreadable(Exception):
     """A node on the path cannot run."""
 
-    def __init__(self, node: Any, freed: bool, error: Exception) -> None:
+    def __init__(self, node: Node, freed: bool, error: Exception) -> None:
         super().__init__(str(error).split("\n")[0])
         self.node = node
         self.freed = freed
@@ -35,7 +39,7 @@ class Unreadable(Exception):
 class Flow:
     """The gradients that each node received and passed on."""
 
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: object) -> None:
         self.target = target
         self.gradient: Any = None
         #: (node, received, passed on to nodes on the path), in the order of execution
@@ -43,7 +47,7 @@ class Flow:
         #: A node that passed on nothing.
         self.silent: Any = None
 
-    def op_name(self, node: Any) -> str:
+    def op_name(self, node: Node) -> str:
         op = getattr(node, "op", None) or getattr(getattr(node, "inner", None), "op", None)
         return str(op.name) if op is not None else node.name().removesuffix("Backward")
 
@@ -56,7 +60,7 @@ class Flow:
         return None, "contributions that reach x on several ways cancel each other"
 
 
-def _nonzero(g: Any) -> bool:
+def _nonzero(g: Payload) -> bool:
     parts = g if isinstance(g, list) else [g]
     return any(p is not None and bool(np.any(raw_values(p))) for p in parts)
 
@@ -94,11 +98,11 @@ def flow(y: Any, start: Any, target: Any, needed: set[Any]) -> Flow:
     return seen
 
 
-def _age(node: Any) -> float:
+def _age(node: Node) -> float:
     return -1.0 if not node.next else float(node.seq)  # Accumulators run last, when everything has arrived.
 
 
-def _run(task: Any, node: Any, received: Any) -> Any:
+def _run(task: GraphTask, node: Node, received: Any) -> Any:
     try:
         if node.outputs != 1 and node.materialize_grads:
             received = materialize(task, node, received)
@@ -107,7 +111,7 @@ def _run(task: Any, node: Any, received: Any) -> Any:
         raise Unreadable(node, _is_freed(node), error) from error
 
 
-def _is_freed(node: Any) -> bool:
+def _is_freed(node: Node) -> bool:
     if isinstance(node, CopySlices):
         return node.inner is None or _is_freed(node.inner)
     plan = getattr(node, "plan", None)
@@ -119,7 +123,7 @@ def _is_freed(node: Any) -> bool:
     return any(value is FREED for value in held)
 
 
-def _reason(node: Any, name: str) -> str:
+def _reason(node: Node, name: str) -> str:
     """Return the reason why an op's derivative is zero at these values."""
     saved = dict(saved_values(node))
     if isinstance(node, CopySlices):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,8 +10,11 @@ from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.sparse_gradients import is_structured
 from ndgrad._src.core.variable import Variable
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
-def raw_values(value: Any) -> Any:
+
+def raw_values(value: Payload) -> Any:
     """Return the NumPy array under a gradient or a result of any kind; for a sparse or nested one, its values. None if
     there is none."""
     while isinstance(value, Variable) or is_structured(value):
@@ -27,7 +30,7 @@ def raw_values(value: Any) -> Any:
 _MANY = 10_000
 
 
-def is_finite(array: Any) -> bool:
+def is_finite(array: Payload) -> bool:
     """True if all values are finite. For many values, the sum decides in one pass without a temporary, unless it
     overflows."""
     if array.size < _MANY:
@@ -36,11 +39,11 @@ def is_finite(array: Any) -> bool:
         return bool(np.isfinite(array.sum())) or bool(np.isfinite(array).all())
 
 
-def first_index(bad: Any) -> tuple[int, ...]:
+def first_index(bad: Payload) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
 
 
-def first_nonfinite(payloads: Any) -> tuple[int, tuple[int, ...], Any] | None:
+def first_nonfinite(payloads: Payload) -> tuple[int, tuple[int, ...], Any] | None:
     """Return the first value among several results that is not finite: (result, index, value)."""
     for number, payload in enumerate(payloads):
         array = raw_values(payload)

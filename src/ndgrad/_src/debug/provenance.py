@@ -16,7 +16,7 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,11 @@ from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, requires_grad
 from ndgrad._src.debug.source_lines import Frames, Place, innermost, user_frames
+
+if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
+    from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Payload
 
 #: Reasons why no gradient flows through a call. The first three are no cuts: gradients flow,
 #: or there was none to lose.
@@ -93,7 +98,7 @@ class Origin:
                 origin.inputs = ()
 
 
-def origin_of(t: Any) -> Origin:
+def origin_of(t: Variable) -> Origin:
     """Return the origin of a tensor; for a tensor made outside debug mode, a new one without arguments."""
     meta = meta_of(t)
     found: Origin | None = meta.provenance
@@ -107,7 +112,7 @@ def origin_of(t: Any) -> Origin:
     return found
 
 
-def set_origin(t: Any, origin: Origin) -> Origin:
+def set_origin(t: Variable, origin: Origin) -> Origin:
     origin.ref = weakref.ref(t)
     origin.shape, origin.dtype, origin.required_grad = tuple(t.shape), np_dtype(t), requires_grad(t)
     meta_of(t).provenance = origin
@@ -117,7 +122,7 @@ def set_origin(t: Any, origin: Origin) -> Origin:
 # ----- calls ----------------------------------------------------------------------------------------------------------
 
 
-def note_results(op: Any, args: tuple[Any, ...], results: Any) -> None:
+def note_results(op: Op, args: tuple[Any, ...], results: Any) -> None:
     """Set the origins of the results of an op that has just run."""
     frames = user_frames()
     differentiable = frozenset(op.differentiable_positions(len(args))) if op.differentiable else frozenset()
@@ -163,7 +168,7 @@ def _inputs(args: tuple[Any, ...], differentiable: frozenset[int]) -> Iterator[t
                 yield left, False
 
 
-def note_function(node: Any, args: tuple[Any, ...], results: list[Any]) -> None:
+def note_function(node: Node, args: tuple[Any, ...], results: list[Any]) -> None:
     """Set origins as `note_results` does, for a custom Function."""
     frames = user_frames()
     inputs = tuple(_inputs(args, frozenset(range(len(args)))))
@@ -198,7 +203,7 @@ def note_write(op_name: str, target: Any, args: tuple[Any, ...], recorded: bool,
         set_origin(t, Origin(op_name, why, (*old, *others), frames))
 
 
-def note_data(t: Any, data: Any) -> None:
+def note_data(t: Variable, data: Any) -> None:
     """Record that a tensor was made from plain data, with the origins of that data if they are known."""
     inputs = []
     for value in data if isinstance(data, (list, tuple)) and len(data) <= 100 else (data,):
@@ -217,7 +222,7 @@ def note_data(t: Any, data: Any) -> None:
 departures: deque[tuple[Any, Origin]] = deque(maxlen=256)
 
 
-def note_departure(t: Any, how: str, value: Any) -> None:
+def note_departure(t: Variable, how: str, value: Payload) -> None:
     """Record that the values of a tensor left as a number, a list or an array."""
     origin = Origin(how, "plain", ((origin_of(t), requires_grad(t)),), user_frames())
     if isinstance(value, np.ndarray):
@@ -228,13 +233,13 @@ def note_departure(t: Any, how: str, value: Any) -> None:
         departures.append((None, origin))  # nothing that could be recognised
 
 
-def _memory(array: Any) -> Any:
+def _memory(array: Payload) -> Any:
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
 
 
-def _departure_of(value: Any) -> Origin | None:
+def _departure_of(value: Payload) -> Origin | None:
     """Return the departure of this very object."""
     if isinstance(value, np.ndarray):
         memory = _memory(value)

@@ -7,7 +7,7 @@ would raise.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from ndgrad._src.core.variable import Variable, innermost_array
 from ndgrad._src.core.view import CopySlices
 from ndgrad._src.engine.graph import walk
 from ndgrad._src.foundations.public_path import set_module
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 
 class Held(NamedTuple):
@@ -70,7 +73,7 @@ def _rule_holdings(node: Any) -> Iterable[Held]:
             yield _describe(shown[own], value)
 
 
-def _has_memory(value: Any) -> bool:
+def _has_memory(value: Payload) -> bool:
     return isinstance(value, (Variable, Packed)) or hasattr(value, "nbytes")
 
 
@@ -78,7 +81,7 @@ def _describe_freed(name: str) -> Held:
     return Held(name, (), None, 0, 0, "freed")
 
 
-def _describe(name: str, value: Any) -> Held:
+def _describe(name: str, value: Payload) -> Held:
     if value is FREED:
         return _describe_freed(name)
     if isinstance(value, Packed):
@@ -94,7 +97,7 @@ def _describe(name: str, value: Any) -> Held:
     return Held(name, tuple(array.shape), array.dtype, int(array.nbytes), memory_key(array))
 
 
-def owner(array: Any) -> Any:
+def owner(array: Payload) -> Any:
     """Return the owner of an array's memory: the array itself, unless it is a view."""
     base = getattr(array, "base", None)
     while isinstance(base, np.ndarray) or (base is not None and hasattr(base, "__cuda_array_interface__")):
@@ -102,7 +105,7 @@ def owner(array: Any) -> Any:
     return array
 
 
-def memory_key(array: Any) -> int:
+def memory_key(array: Payload) -> int:
     """Return a number shared by arrays over the same memory."""
     return id(owner(array))
 

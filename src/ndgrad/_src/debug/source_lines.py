@@ -23,13 +23,17 @@ import os
 import sys
 import weakref
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
 
 from ndgrad._src.core.modes import ThreadState, enter_process, leave_process, process, thread
 from ndgrad._src.core.node import extra_of
 from ndgrad._src.debug.nonfinite import first_nonfinite
+
+if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
+    from ndgrad._typing import Payload
 
 #: Frames with code here are not the user's: those of the library, generated ones, and NumPy's, which
 #: calls back into the library.
@@ -125,7 +129,7 @@ class Trace:
 
     __slots__ = ("frames", "name", "node", "nonfinite", "parent")
 
-    def __init__(self, node: Any, frames: Frames, parent: Trace | None = None) -> None:
+    def __init__(self, node: Node, frames: Frames, parent: Trace | None = None) -> None:
         self.name = node.name()
         self.node = weakref.ref(node)
         self.frames = frames
@@ -146,13 +150,13 @@ class Trace:
         return found
 
 
-def trace_of(node: Any) -> Trace | None:
+def trace_of(node: Node) -> Trace | None:
     """Return the record of the call that made a node."""
     extra = node.extra
     return extra.forward_trace if extra is not None else None
 
 
-def place_of(node: Any) -> Place | None:
+def place_of(node: Node) -> Place | None:
     """Return the user's line that made a node; None unless debug, guard or anomaly mode was on then.
 
     >>> import ndgrad
@@ -171,7 +175,7 @@ def place_of(node: Any) -> Place | None:
 STACK_LIMIT = 40
 
 
-def remember_call(node: Any, payloads: Any = ()) -> None:
+def remember_call(node: Node, payloads: Payload = ()) -> None:
     """Store the records that the active modes need on a new node."""
     task = thread.task
     parent = None if task is None or task.node is None else trace_of(task.node)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from ndgrad._src.core.subclass import as_type_of, has_dispatch
 from ndgrad._src.core.variable import Variable, innermost_array, lock_of, meta_of, wrap
 from ndgrad._src.core.versions import storage_of
 from ndgrad._src.core.view import tangents_of
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 
 class Counts:
@@ -129,7 +132,7 @@ def accumulate_tensor(node: Any, g: Any) -> None:
                 return
 
 
-def check_still_leaf(variable: Any) -> None:
+def check_still_leaf(variable: Variable) -> None:
     if variable._node is not None:
         raise RuntimeError(
             f"a leaf of shape {tuple(variable.shape)} has been moved into the graph interior: after the forward "
@@ -141,7 +144,7 @@ def check_still_leaf(variable: Any) -> None:
 # ----- leaves that have changed their own shape in place (see _src.core.inplace_shape) --------------------------------
 
 
-def former_accumulators(t: Any) -> list[Any]:
+def former_accumulators(t: object) -> list[Any]:
     """Return the accumulators of a leaf's former shapes that are still part of a graph."""
     meta = t._meta if isinstance(t, Variable) else None
     known = () if meta is None else meta.reshapes
@@ -161,7 +164,7 @@ def to_present_shape(node: Any, g: Any) -> Any:
 # ----- steal, copy or add ---------------------------------------------------------------------------------------------
 
 
-def is_exclusive(array: Any) -> bool:
+def is_exclusive(array: Payload) -> bool:
     """True if the memory of a gradient is not shared, so that it may become `.grad` without a copy."""
     cls = array.__class__
     on_device = cls is not np.ndarray and is_on_device(array)
@@ -185,7 +188,7 @@ def is_exclusive(array: Any) -> bool:
     )
 
 
-def can_add_in_place(grad: Any) -> bool:
+def can_add_in_place(grad: Payload) -> bool:
     """True if `.grad`, which a user may have set, can be added to in place: a writable array without overlaps."""
     if grad._array.__class__ is np.ndarray:
         array = grad._array
@@ -193,7 +196,7 @@ def can_add_in_place(grad: Any) -> bool:
     return not isinstance(grad._array, Variable) and not is_structured(grad._array)
 
 
-def is_dense(array: Any) -> bool:
+def is_dense(array: Payload) -> bool:
     """True if an array fills its memory without gaps or overlaps, in some order of its dimensions."""
     flags = array.flags
     if flags.c_contiguous or flags.f_contiguous:
@@ -238,7 +241,7 @@ def lay_out_as_inputs(found: list[Any], inputs: list[Any]) -> list[Any]:
     ]
 
 
-def _lay_out_as(g: Any, t: Any, copies: dict[tuple[int, Any], Any]) -> Any:
+def _lay_out_as(g: Payload, t: Variable, copies: dict[tuple[int, Any], Any]) -> Any:
     if _is_certainly_laid_out(g, t._array):  # the most common case
         return g
     is_tensor = isinstance(g, Variable)
@@ -265,7 +268,7 @@ def _is_certainly_laid_out(g: Any, leaf: Any) -> bool:
     return is_on_device(g) and is_on_device(leaf) and bool(g._c_contiguous and leaf._c_contiguous)
 
 
-def _has_layout(array: Any, leaf: Any) -> bool:
+def _has_layout(array: Payload, leaf: Any) -> bool:
     """True if the gradient of a leaf is an array whose memory layout can differ from that of the leaf."""
     if not array.ndim or is_structured(array) or is_structured(leaf):
         return False
@@ -273,7 +276,7 @@ def _has_layout(array: Any, leaf: Any) -> bool:
     return not is_meta or getattr(array, "is_traced", False)
 
 
-def _copy_in(order: Any, g: Variable, array: Any) -> Any:
+def _copy_in(order: Any, g: Variable, array: Payload) -> Payload:
     """Return a copy of a tensor in an order of its dimensions. A trace needs no instruction for a plain copy."""
     is_plain = array is g._array and g._node is None and g._meta is None
     if getattr(array, "is_traced", False) and order is None and is_plain:
@@ -281,7 +284,7 @@ def _copy_in(order: Any, g: Variable, array: Any) -> Any:
     return copy_in_order(g, order)
 
 
-def _arrays_of(t: Any) -> Iterator[Any]:
+def _arrays_of(t: object) -> Iterator[Any]:
     """Yield the arrays under all levels of a tensor and of its tangents.
 
     Tangents of other interpreters (index sets, Taylor series) are no tensors, and have no layout.
@@ -294,7 +297,7 @@ def _arrays_of(t: Any) -> Iterator[Any]:
     yield t
 
 
-def _is_certainly_in(array: Any, ndim: int, order: Any) -> bool:
+def _is_certainly_in(array: Payload, ndim: int, order: Any) -> bool:
     """True if an array is dense in an order of its last `ndim` dimensions, and in a trace if that is not only assumed.
     """
     if not getattr(array, "is_traced", False):
@@ -302,7 +305,7 @@ def _is_certainly_in(array: Any, ndim: int, order: Any) -> bool:
     return not array.is_assumed and is_dense_in(array.stand_in(), ndim, order)
 
 
-def recorded_copy(g: Any, leaf: Any) -> Any:
+def recorded_copy(g: Payload, leaf: Variable) -> Payload:
     """Same as `copy_like`, under create_graph."""
     return as_type_of(copy_in_order(g, order_of(leaf)), leaf)
 

@@ -21,7 +21,7 @@ from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
-    from ndgrad._typing import GradientEdge, Tensor
+    from ndgrad._typing import GradientEdge, Payload, Tensor
 
 K = TypeVar("K")
 TensorOrEdge: TypeAlias = "Tensor | GradientEdge"
@@ -231,7 +231,7 @@ def _check_options(materialize_grads: bool, allow_unused: bool | None, only_inpu
         )
 
 
-def _list_roots(roots: Any, gradients: Any) -> tuple[list[Any], list[Any]]:
+def _list_roots(roots: Any, gradients: Payload) -> tuple[list[Any], list[Any]]:
     """Return the roots and their gradients (or None) as lists. A root is replaced by the tensor that keeps its graph.
     """
     listed = [roots] if roots.__class__ in TENSOR_TYPES else [*roots] if roots.__class__ is list else _as_list(roots)
@@ -241,7 +241,7 @@ def _list_roots(roots: Any, gradients: Any) -> tuple[list[Any], list[Any]]:
     return listed, grads
 
 
-def _take_twin(t: Any, as_input: bool = False) -> Any:
+def _take_twin(t: object, as_input: bool = False) -> Any:
     """Return the tensor in which another one keeps its graph, usually the tensor itself."""
     return t.graph_twin(as_input) if isinstance(t, Variable) and t.graph_twin is not None else t
 
@@ -299,7 +299,7 @@ def _make_zeros(t: Any, requires_grad: bool) -> Any:
     )
 
 
-def _type_of_gradient(t: Any) -> type[Any]:
+def _type_of_gradient(t: object) -> type[Any]:
     """Return the class of the gradient of an input that is no plain tensor."""
     if isinstance(t, Variable):
         return t.tensor_type

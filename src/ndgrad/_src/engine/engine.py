@@ -35,7 +35,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -78,6 +78,9 @@ from ndgrad._src.engine.streams import Crossing
 from ndgrad._src.engine.threads import needs_fresh_stack, run_on_fresh_stack
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.vocabulary import owning_raw_ops, raw_ops, tensor_ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 _task_numbers = itertools.count().__next__
 _numpy_ops = raw_ops(np)
@@ -237,7 +240,7 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
             node, g = nxt, ng
 
 
-def run_apart(task: GraphTask, node: Node, g: Any, waiting: list[Any]) -> None:
+def run_apart(task: GraphTask, node: Node, g: Payload, waiting: list[Any]) -> None:
     """Run a node that needs more than its rule, then the nodes with exact zeros that follow from it."""
     if node.seq is FIRST:  # backward was called on a leaf
         send_apart(task, node, g, waiting)
@@ -426,7 +429,7 @@ def apply_rule(task: GraphTask, node: Any, g: Any, keep: bool) -> Any:
     return outs
 
 
-def run_node(task: GraphTask, node: Node, g: Any, apply: Any = apply_rule) -> tuple[Any, bool]:
+def run_node(task: GraphTask, node: Node, g: Payload, apply: Any = apply_rule) -> tuple[Any, bool]:
     """Run one node on any path, with hooks, captures, several outputs and owned gradients; `apply` runs its rule.
 
     Return the gradients of its inputs (None if it did not run), and True if the first of them is owned. The gradient
@@ -466,7 +469,7 @@ def run_node(task: GraphTask, node: Node, g: Any, apply: Any = apply_rule) -> tu
     return outs, node.reads or (node.consumes and (task.owns or outs[0] is not g))
 
 
-def _run_before_hooks(task: GraphTask, node: Node, received: Any, apply: Any) -> Any:
+def _run_before_hooks(task: GraphTask, node: Node, received: Any, apply: Any) -> tuple[Any, ...]:
     """Run the rule of a node with post-hooks, then these hooks. They see every gradient, so none is owned.
 
     Saved values are released last: if a hook raises, the node is unchanged.
@@ -481,7 +484,7 @@ def _run_before_hooks(task: GraphTask, node: Node, received: Any, apply: Any) ->
     return outs
 
 
-def _goes_on(task: GraphTask, node: Node, g: Any) -> bool:
+def _goes_on(task: GraphTask, node: Node, g: Payload) -> bool:
     """If only some gradients are requested: capture the requested one. Return True if the node has more to do."""
     assert task.wanted is not None
     assert task.needed is not None
@@ -494,14 +497,14 @@ def _goes_on(task: GraphTask, node: Node, g: Any) -> bool:
     return any(e is not None and edge_node(e) in task.needed for e in node.next)
 
 
-def _may_consume(task: GraphTask, node: Node, g: Any) -> bool:
+def _may_consume(task: GraphTask, node: Node, g: Payload) -> bool:
     """True if a node may change the owned gradient that it received: hooks and callers may hold a gradient they saw."""
     if node.extra is not None or (task.wanted is not None and node in task.wanted):
         return False
     return task.path == "arrays" or may_write(g, g)
 
 
-def _round_gradients(node: Node, outs: Any) -> Any:
+def _round_gradients(node: Node, outs: Payload) -> Any:
     """Return gradients as hooks see them: half-precision rules compute in float32, and edges expect the half dtype."""
     if not hasattr(node, "dtype") or node.dtype is None or not is_half(node.dtype):
         return outs
@@ -552,7 +555,7 @@ def run_leaf(task: GraphTask, node: Any, box: list[Any]) -> None:
         run_post_hooks(task, node, (), received)
 
 
-def apply_leaf(task: GraphTask, node: Node, g: Any) -> None:
+def apply_leaf(task: GraphTask, node: Node, g: Payload) -> None:
     """Accumulate a tensor gradient into a leaf, recorded if the task creates a graph."""
     outside = scope()
     try:
@@ -563,7 +566,7 @@ def apply_leaf(task: GraphTask, node: Node, g: Any) -> None:
         del outside
 
 
-def is_undefined(g: Any) -> bool:
+def is_undefined(g: Payload) -> bool:
     """True if no gradient has arrived at a node."""
     return g is None or (g.__class__ is list and all(part is None for part in g))
 
@@ -596,7 +599,7 @@ def send(task: GraphTask, e: Any, g: Any, fresh: bool = False) -> bool:
     return first
 
 
-def add(task: GraphTask, node: Node, g: Any) -> None:
+def add(task: GraphTask, node: Node, g: Payload) -> None:
     """Add a gradient to a node's sum, in place if the sum is owned and large enough to benefit."""
     before = task.grads[node]
     if before is None:
@@ -614,7 +617,7 @@ def add(task: GraphTask, node: Node, g: Any) -> None:
         task.owned.add(node)
 
 
-def capture(task: GraphTask, node: Node, g: Any) -> None:
+def capture(task: GraphTask, node: Node, g: Payload) -> None:
     """Store a gradient that the caller requested."""
     if g is None:
         return
@@ -634,7 +637,7 @@ def materialize(task: GraphTask, node: Any, grads: Any) -> Any:
     return [g if g is not None or k is None else _zeros(task, grads, k) for g, k in zip(grads, known, strict=True)]
 
 
-def _zeros(task: GraphTask, beside: Any, known: tuple[Any, Any]) -> Any:
+def _zeros(task: GraphTask, beside: Payload, known: tuple[Any, Any]) -> Payload:
     if is_undefined(beside):
         zeros = np.zeros(*known) if task.ops is None else task.ops.np.zeros(*known)
     else:
@@ -642,13 +645,13 @@ def _zeros(task: GraphTask, beside: Any, known: tuple[Any, Any]) -> Any:
     return zeros if task.path == "arrays" else _wrap_array(task, zeros)
 
 
-def library_of_gradient(g: Any) -> Any:
+def library_of_gradient(g: Payload) -> Library:
     """Return the array library of a gradient, or of the gradients in a list."""
     one = next(part for part in g if part is not None) if g.__class__ is list else g
     return library_of(innermost_array(one) if isinstance(one, Variable) else one)
 
 
-def _wrap_array(task: GraphTask, array: Any) -> Any:
+def _wrap_array(task: GraphTask, array: Payload) -> Payload:
     from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
 
     return wrap(Tensor, array)
@@ -706,7 +709,7 @@ def backward_from(
     return found if create_graph else lay_out_as_inputs(found, inputs)
 
 
-def _add_former(task: GraphTask, g: Any, nodes: list[Any]) -> Any:
+def _add_former(task: GraphTask, g: Payload, nodes: list[Any]) -> Payload:
     """Add to the gradient of a leaf the gradients that arrived at its former shapes."""
     for node in nodes:
         part = task.captures.get((node, 0))

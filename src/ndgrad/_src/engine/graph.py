@@ -31,7 +31,7 @@ from ndgrad._src.foundations.public_path import set_module
 
 if TYPE_CHECKING:
     from ndgrad._src.engine.engine import GraphTask
-    from ndgrad._typing import GradNode, Tensor
+    from ndgrad._typing import GradNode, Payload, Tensor
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "current_execution_order", "current_graph_task_id",
@@ -149,7 +149,7 @@ class _MultiHandle(RemovableHandle):
 class _Place:
     """Weak reference to the destination of a tensor's gradient: a hook on the node must not hold the node."""
 
-    def __init__(self, t: Any) -> None:
+    def __init__(self, t: Variable) -> None:
         found = get_gradient_edge(t)
         self.leaf = weakref.ref(t) if isinstance(found.node, AccumulateGrad) else None
         self.node = weakref.ref(found.node)
@@ -170,7 +170,7 @@ class _OfAll:
     def __init__(self, several: _Several, position: int) -> None:
         self.several, self.position = several, position
 
-    def __call__(self, g: Any) -> None:
+    def __call__(self, g: Payload) -> None:
         several = self.several
         task = thread.task
         with several.lock:
@@ -191,7 +191,7 @@ class _OfAny:
     def __init__(self, several: _Several) -> None:
         self.several = several
 
-    def __call__(self, g: Any) -> None:
+    def __call__(self, g: Payload) -> None:
         several = self.several
         task = thread.task
         with several.lock:

@@ -17,6 +17,7 @@ from ndgrad._src.engine.roots import gradient_edges
 
 if TYPE_CHECKING:
     from ndgrad._src.core.node import Node
+    from ndgrad._typing import Payload
 
 _DEBUG = 10
 _LETTERS = {"f": "f", "c": "c", "i": "i", "u": "u", "b": "b"}
@@ -64,7 +65,7 @@ def logged_backward(tensors: list[Any], grads: list[Any], **options: Any) -> lis
         end()
 
 
-def _brief(g: Any) -> str:
+def _brief(g: Payload) -> str:
     """Return a gradient's dtype and shape as text: f64[2, 3]."""
     if g is None:
         return "None"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from ndgrad._src.core.subclass import has_dispatch, needs_tensors
 from ndgrad._src.core.variable import Variable, edge, innermost_array, np_dtype, requires_grad, shape_of, wrap
 from ndgrad._src.core.view import tangents_of
 from ndgrad._src.ops.vocabulary import tensor_ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 
 def gradient_edge(t: Any) -> Any:
@@ -62,7 +65,7 @@ def choose_path(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
     return "arrays"
 
 
-def _is_plain(g: Any) -> bool:
+def _is_plain(g: Payload) -> bool:
     """True if the array of a gradient is complete: not batched, dual, meta, sparse or of a custom subclass."""
     if not (g._array.__class__ is np.ndarray or is_on_device(g._array)) and (
         isinstance(g._array, Variable) or getattr(g._array, "is_meta", False) or is_structured(g._array)
@@ -72,7 +75,7 @@ def _is_plain(g: Any) -> bool:
     return meta is None or not (meta.batch_level or tangents_of(g))
 
 
-def is_constant(g: Any) -> bool:
+def is_constant(g: Payload) -> bool:
     """True if the array of a cotangent is complete information: it has no history in the levels below."""
     return _is_plain(g) and not requires_grad(g)
 

@@ -19,8 +19,9 @@ from ndgrad._src.arrays import library
 from ndgrad._src.core.node import FIRST, edge_node
 
 if TYPE_CHECKING:
-    from ndgrad._src.core.node import Node
+    from ndgrad._src.core.node import Edge, Node
     from ndgrad._src.engine.engine import GraphTask
+    from ndgrad._typing import Payload
 
 
 class Crossing:
@@ -44,7 +45,7 @@ class Crossing:
     def wrap_run(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap `run(task, node, gradient)` to run on the node's stream."""
 
-        def run_there(task: GraphTask, node: Node, g: Any) -> Any:
+        def run_there(task: GraphTask, node: Node, g: Payload) -> Any:
             self._last = stream = self._stream_of(node)
             with stream:
                 return run(task, node, g)
@@ -54,7 +55,7 @@ class Crossing:
     def wrap_send(self, send: Callable[..., bool]) -> Callable[..., bool]:
         """Wrap `send(task, edge, gradient, fresh)` to run on the stream of the destination node."""
 
-        def send_there(task: GraphTask, e: Any, g: Any, fresh: bool = False) -> bool:
+        def send_there(task: GraphTask, e: Node | Edge, g: Payload, fresh: bool = False) -> bool:
             stream, last = self._stream_of(edge_node(e)), self._last
             if stream.ptr != last.ptr:
                 self._used[stream.ptr], self._used[last.ptr] = stream, last

@@ -14,13 +14,14 @@ from ndgrad._src.engine.engine import apply_leaf, apply_rule
 if TYPE_CHECKING:
     from ndgrad._src.core.node import Node
     from ndgrad._src.engine.engine import GraphTask
+    from ndgrad._typing import Payload
 
 
 def watch_evaluation(run_node: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap the engine's `run_node` for watchers: with its hooks it is the evaluation, its rule alone is the node."""
     run_watched = functools.partial(run_node, apply=_rule)
 
-    def run(task: GraphTask, node: Node, g: Any) -> Any:
+    def run(task: GraphTask, node: Node, g: Payload) -> Any:
         if not isinstance(node, AccumulateGrad):
             return call_watched(EVALUATION, node.name(), node, (), lambda: run_watched(task, node, g))
         at_once = node.extra is not None or node.variable._meta.hooks or node.variable._meta.post_accumulate_hooks
@@ -35,7 +36,7 @@ def watch_evaluation(run_node: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _rule(task: GraphTask, node: Node, g: Any, keep: bool) -> Any:
+def _rule(task: GraphTask, node: Node, g: Payload, keep: bool) -> Any:
     received = tuple(g) if isinstance(g, list) else (g,)
     return call_watched(NODE, node.name(), node, received, lambda: apply_rule(task, node, g, keep))
 

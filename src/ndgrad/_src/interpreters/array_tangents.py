@@ -25,6 +25,7 @@ from ndgrad._src.ops.vocabulary import raw_ops
 
 if TYPE_CHECKING:
     from ndgrad._src.interpreters.levels import Level
+    from ndgrad._typing import Payload
 
 _NUMBERS = (bool, int, float, complex)
 _raw = raw_ops(np)
@@ -74,8 +75,8 @@ def plain_dual(
 
 
 def plain_linear_dual(
-    op: Op, a: Any, settings: dict[str, Any], number: int, levels: tuple[Any, ...], state: Modes
-) -> Any:
+    op: Op, a: Payload, settings: dict[str, Any], number: int, levels: tuple[Any, ...], state: Modes
+) -> Payload:
     """Return the output of a linear op of one array with its tangent, or None if the argument carries anything else."""
     meta = a._meta
     if a._node is not None or isinstance(a._array, Variable) or meta.batch_level or meta.level or requires_grad(a):
@@ -107,7 +108,7 @@ def plain_linear_dual(
     return out
 
 
-def _tangent_array(t: Any, level: Level | None) -> tuple[Any, bool]:
+def _tangent_array(t: Variable, level: Level | None) -> tuple[Any, bool]:
     """Return the array of a tangent (None unless it is plain), and True if its first dimension is the batch of
     `level`."""
     meta = t._meta
@@ -118,7 +119,7 @@ def _tangent_array(t: Any, level: Level | None) -> tuple[Any, bool]:
 
 def _tangent(
     op: Op, env: dict[str, Any], moving: list[tuple[str, Any, bool]], out: Any, result: Any, level: Any
-) -> Any:
+) -> Payload:
     """Return the sum of the rules' results for each tangent; None if a rule or tangent does not work on arrays."""
     total, any_batched = None, False
     for name, array, batched in moving:
@@ -157,7 +158,7 @@ def _tangent(
     return batch
 
 
-def _plain_array(t: Any) -> Any:
+def _plain_array(t: object) -> Payload:
     """Return the array of a tensor that carries nothing else; None for other tensors."""
     if not isinstance(t, Variable) or t._node is not None or not isinstance(t._array, (np.ndarray, np.generic)):
         return None

@@ -21,9 +21,10 @@ from ndgrad._src.ops.vocabulary import plain_ops, tensor_ops
 
 if TYPE_CHECKING:
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Payload, Vocabulary
 
 
-def batch_tensor(level: Level, payload: Any) -> Any:
+def batch_tensor(level: Level, payload: Payload) -> Payload:
     """Return the batched tensor of `level` over a payload (a tensor) whose dimension 0 is the batch."""
     refuse_sparse(payload, "vmap")
     t = wrap(payload.tensor_type, payload)
@@ -34,7 +35,7 @@ def batch_tensor(level: Level, payload: Any) -> Any:
     return t
 
 
-def take_apart(t: Any) -> tuple[Any, tuple[int, ...]]:
+def take_apart(t: object) -> tuple[Any, tuple[int, ...]]:
     """Return the array under a tensor, and the numbers of the vmap levels whose batches are its leading
     dimensions, outermost first."""
     if not isinstance(t, Variable):
@@ -68,7 +69,7 @@ class BatchLevel(Level):
         tensor_type: type[Any],
         state: Modes,
         plain: bool,
-    ) -> Any:
+    ) -> Payload:
         """Run an op on whole batches."""
         number = self.number
         batched = tuple(
@@ -97,7 +98,9 @@ class BatchLevel(Level):
         return made[0] if op.outputs == 1 else tuple(made)
 
 
-def _batch_view(level: Level, op: Op, source: Any, settings: dict[str, Any], number: int, payload: Any) -> Any:
+def _batch_view(
+    level: Level, op: Op, source: Variable, settings: dict[str, Any], number: int, payload: Payload
+) -> Payload:
     """Return a result of a view op. If its payload is a view of the source's payload, it becomes a view of the source
     and follows it to another level."""
     t = batch_tensor(level, payload)
@@ -112,7 +115,7 @@ def _batch_view(level: Level, op: Op, source: Any, settings: dict[str, Any], num
 
 def apply_batch_rule(
     op: Op, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any], size: int, ops: Any
-) -> Any:
+) -> Payload:
     """Run an op on whole batches with the ops of `ops`, which match the kind of the arguments."""
     rule, run = op.batch, getattr(ops, op.name)
     if rule == "elementwise":
@@ -146,8 +149,14 @@ def apply_batch_rule(
 
 
 def _run_rule(
-    op: Op, rule: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any], size: int, ops: Any
-) -> Any:
+    op: Op,
+    rule: Any,
+    args: tuple[Any, ...],
+    batched: tuple[bool, ...],
+    settings: dict[str, Any],
+    size: int,
+    ops: Vocabulary,
+) -> Payload:
     names = parameter_names(rule)
     if "batched" not in names:
         args = _expand(args, batched, size)
@@ -156,7 +165,7 @@ def _run_rule(
     return rule(*[env[n] for n in names])
 
 
-def _zero_sample(a: Any) -> Any:
+def _zero_sample(a: Payload) -> Payload:
     array = innermost_array(a)
     return wrap(a.tensor_type, library_of(array).zeros((1, *a.shape[1:]), array.dtype))
 
@@ -198,7 +207,7 @@ def _expand(args: tuple[Any, ...], batched: tuple[bool, ...], size: int) -> tupl
     )
 
 
-def _shape(a: Any) -> tuple[int, ...]:
+def _shape(a: Payload) -> tuple[int, ...]:
     return tuple(a.shape)
 
 
@@ -207,7 +216,7 @@ def _shape(a: Any) -> tuple[int, ...]:
 
 def _random_op(
     level: BatchLevel, op: Op, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any]
-) -> Any:
+) -> Payload:
     """Draw for a batch: once for all samples, or once per sample, according to vmap's `randomness`."""
     if level.randomness == "error":
         raise RuntimeError(

@@ -49,7 +49,7 @@ from ndgrad._src.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
     from ndgrad._src.core.node import Node
-    from ndgrad._typing import Tensor
+    from ndgrad._typing import Payload, Tensor
 
 
 class Interpreter(Protocol):
@@ -60,11 +60,11 @@ class Interpreter(Protocol):
     ops treat it differently.
     """
 
-    def run(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any: ...
+    def run(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Payload: ...
 
     def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
 
-    def zero(self, base: Any) -> Any: ...
+    def zero(self, base: Variable) -> Payload: ...
 
 
 #: Interpreters of dual levels, by number.
@@ -73,12 +73,12 @@ interpreters: dict[int, Interpreter] = {}
 _saved_by_level: dict[int, weakref.WeakKeyDictionary[Any, Any]] = {}
 
 
-def tangent_of(a: Any, number: int) -> Any:
+def tangent_of(a: Payload, number: int) -> Payload:
     held = tangents_of(a) if isinstance(a, Variable) else None
     return held.get(number) if held else None
 
 
-def strip(a: Any, number: int) -> Any:
+def strip(a: Payload, number: int) -> Payload:
     """Return `a` without its tangent of the level."""
     if tangent_of(a, number) is None:
         return a
@@ -89,7 +89,7 @@ def strip(a: Any, number: int) -> Any:
     return bare
 
 
-def hand_down(wrapper: Any, payload: Any, convert: Any) -> Any:
+def hand_down(wrapper: Variable, payload: Payload, convert: Any) -> Payload:
     """Return the payload of a transform's tensor outside the transform, with the tangents of the tensor itself.
 
     The payload may have a tangent of the same level already (one operand was dual inside, another one outside). The
@@ -107,7 +107,7 @@ def hand_down(wrapper: Any, payload: Any, convert: Any) -> Any:
     return out
 
 
-def _copy_without_tangents(a: Any) -> Any:
+def _copy_without_tangents(a: Payload) -> Payload:
     """Return another tensor object over the same payload and history, without tangents."""
     bare = new(a.__class__ if a.own_dispatch else a.tensor_type)
     bare._storage = storage_of(a)  # Both share the storage: the bare tensor may be saved and the other one written.
@@ -157,7 +157,7 @@ def _split(args: tuple[Any, ...], number: int) -> tuple[tuple[Any, ...], tuple[A
     return tuple(tangents), tuple(primals)
 
 
-def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int, state: Modes, plain: bool) -> Any:
+def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int, state: Modes, plain: bool) -> Payload:
     """Run an op with a tangent among its arguments; the innermost one is of level `number`. `state` holds the active
     modes; `plain` is True if only transforms are active."""
     if number in interpreters:
@@ -195,7 +195,7 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int
 
 
 def _give_tangents(
-    op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: dict[str, Any], out: Any, number: int
+    op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: dict[str, Any], out: Payload, number: int
 ) -> None:
     """Set the tangents of level `number` of an op's result(s) `out`, and of the values saved by its node."""
     made = jvp(op, primals, tangents, settings, out)
@@ -230,7 +230,7 @@ def save_tangents(node: Any, op: Op, tangents: tuple[Any, ...], outs: tuple[Any,
         saved_tangents(number)[node] = {n: keep_tangent(t) for n, t in by_name.items()}
 
 
-def keep_tangent(t: Any) -> Any:
+def keep_tangent(t: Any) -> Payload:
     """Return a tangent in the form in which it is saved. If later writes are allowed, they must not reach it."""
     if isinstance(t, tuple):
         return tuple([keep_tangent(part) for part in t])
@@ -272,7 +272,7 @@ def restore_tangents(node: Any, name: Any, value: Any) -> Any:
     return value
 
 
-def dual_view(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def dual_view(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Payload:
     """Return a view of a dual: the view of the very primal tensor, so that writes reach it, with views of its
     tangents."""
     with hidden_tangents(args[0]) as tangents:
@@ -286,7 +286,7 @@ def dual_view(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     return out
 
 
-def zero_tangent(base: Any, number: int) -> Any:
+def zero_tangent(base: Variable, number: int) -> Payload:
     """Return the initial tangent of a tensor without one of this level, before a part of it gets one."""
     interpreter = interpreters.get(number)
     return tensor_ops.zeros_like(base) if interpreter is None else interpreter.zero(base)
@@ -300,7 +300,7 @@ class hidden_tangents:
 
     __slots__ = ("held", "t")
 
-    def __init__(self, t: Any) -> None:
+    def __init__(self, t: Variable) -> None:
         self.t = t
 
     def __enter__(self) -> dict[int, Any]:
@@ -319,7 +319,7 @@ class hidden_tangents:
             meta.tangents = tangents
 
 
-def set_tangent(out: Any, tangent: Any, number: int) -> Any:
+def set_tangent(out: Payload, tangent: Payload, number: int) -> Any:
     if tangent is None:
         return out
     if shape_of(tangent) != shape_of(out):
@@ -338,7 +338,7 @@ class Environment(dict[str, Any]):
         return fact(self[name], kind)
 
 
-def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
+def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Payload:
     """Return the tangent(s) of an op's output."""
     if op.jvp == "linear":
         linear_in = op.differentiable_positions(len(primals))
@@ -369,7 +369,7 @@ def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: d
     return total
 
 
-def _environment(op: Op, primals: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Environment:
+def _environment(op: Op, primals: tuple[Any, ...], settings: dict[str, Any], out: Payload) -> Environment:
     """Return the values available to the rules of a call, except tangents."""
     env = Environment(settings)
     env.update(op.bind(primals))
@@ -381,7 +381,7 @@ def _environment(op: Op, primals: tuple[Any, ...], settings: dict[str, Any], out
     return env
 
 
-def _joint_tangent(op: Op, env: Environment, tangents: tuple[Any, ...]) -> Any:
+def _joint_tangent(op: Op, env: Environment, tangents: tuple[Any, ...]) -> Payload:
     """Return the tangent(s) by one rule for all arguments."""
     rule = op.jvp
     assert callable(rule)
@@ -406,7 +406,7 @@ def _rule_terms(op: Op, env: Environment, tangents: tuple[Any, ...]) -> list[Any
     return terms
 
 
-def _zeros(p: Any) -> Any:
+def _zeros(p: Variable) -> Payload:
     """Return zeros with the shape and dtype of `p`, without memory; 0 * p would be wrong for infinite values."""
     bottom = p
     while isinstance(bottom, Variable):
@@ -612,7 +612,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     return dual
 
 
-def _lazy_like(primal: Any, tangent: Any) -> Any:
+def _lazy_like(primal: Variable, tangent: Payload) -> Payload:
     """Return a tangent that is lazy (`is_conj`, `is_neg`) like its primal: torch copies it into such memory."""
     is_lazy = primal._storage.__class__ is LazyStorage
     if (tangent._storage.__class__ is LazyStorage) == is_lazy:

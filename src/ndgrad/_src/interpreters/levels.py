@@ -40,6 +40,7 @@ from ndgrad._src.ops.table import RANDOM
 
 if TYPE_CHECKING:
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Payload
 
 _NUMBERS = frozenset((bool, int, float, complex))
 
@@ -105,13 +106,13 @@ class Level:
         tensor_type: type[Any],
         state: Modes,
         plain: bool,
-    ) -> Any:
+    ) -> Payload:
         """Run an op whose innermost arguments are of this level. `tensor_type` is the class of its results, and `state`
         holds the active modes; `plain` is True if only transforms are active.
         """
         raise NotImplementedError
 
-    def run_alone(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    def run_alone(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Payload:
         """Fast path of `run` while this is the only open transform; NotImplemented if the general path is needed."""
         return NotImplemented
 
@@ -120,11 +121,11 @@ class Level:
         ndgrad._src.transforms.custom_functions does so."""
         raise NotImplementedError
 
-    def value(self, t: Any) -> Any:
+    def value(self, t: Variable) -> Payload:
         """Return the value of a tensor in the levels below, if it differs from its payload."""
         raise NotImplementedError
 
-    def write(self, target: Any, value: Any, is_new: bool) -> None:
+    def write(self, target: Variable, value: Payload, is_new: bool) -> None:
         """Give a tensor of this level another value, which broadcasts to it, unless
         ndgrad._src.interpreters.transform_writes does so. `is_new`: the value is not shared."""
         raise NotImplementedError
@@ -159,7 +160,7 @@ class GradLevel(Level):
         tensor_type: type[Any],
         state: Modes,
         plain: bool,
-    ) -> Any:
+    ) -> Payload:
         """Run an op on the payloads, and record it in the level's graph."""
         number = self.number
         if (op.view or op.shares_storage) and isinstance(args[0]._array, numpy.generic):
@@ -187,7 +188,7 @@ class GradLevel(Level):
                 return made
         return self._record(op, args, settings, tensor_type, result, state)
 
-    def run_alone(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    def run_alone(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Payload:
         if not self.pure or not op.has_one_result or op.batch is RANDOM:
             return NotImplemented
         number, concerned = self.number, False
@@ -222,7 +223,7 @@ class GradLevel(Level):
             meta_of(made).made_in = number
         return made
 
-    def _run_below(self, op: Op, args: tuple[Any, ...], payloads: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    def _run_below(self, op: Op, args: tuple[Any, ...], payloads: tuple[Any, ...], settings: dict[str, Any]) -> Payload:
         """Return the result(s) of an op on the levels below."""
         outside = scope()
         try:
@@ -242,9 +243,9 @@ class GradLevel(Level):
         args: tuple[Any, ...],
         settings: dict[str, Any],
         tensor_type: type[Any],
-        result: Any,
+        result: Payload,
         state: Modes,
-    ) -> Any:
+    ) -> Payload:
         """Record results of the levels below as results of this level."""
         several = op.outputs != 1
         results = result if several else (result,)
@@ -270,7 +271,7 @@ class GradLevel(Level):
         return made if several else made[0]
 
 
-def is_view(t: Any) -> bool:
+def is_view(t: Variable) -> bool:
     return t._meta is not None and t._meta.view is not None
 
 
@@ -295,7 +296,7 @@ class below:
 # ----- level of a tensor ---------------------------------------------------------------------------------------------
 
 
-def level_number(t: Any) -> int:
+def level_number(t: object) -> int:
     """Return the number of the innermost level of a tensor; 0 for an ordinary one."""
     if not isinstance(t, Variable):
         return 0
@@ -355,7 +356,7 @@ def top_level(args: tuple[Any, ...]) -> Level | None:
     return find_level(number) if number else None
 
 
-def lower(t: Any) -> Any:
+def lower(t: object) -> Payload:
     """Return the payload for a tensor of the levels below: its bare array if it carries nothing else. A tensor of a
     class with its own dispatch is returned unchanged."""
     if not isinstance(t, Variable):
@@ -379,7 +380,7 @@ def settle(tensors: list[Any]) -> None:
             level_number(t)
 
 
-def make_leaf(level: GradLevel, t: Any) -> Any:
+def make_leaf(level: GradLevel, t: Variable) -> Payload:
     """Return an input of a grad transform: a leaf of the level over the tensor outside."""
     refuse_sparse(t, "grad, vjp, jacrev")
     settle([t])
@@ -394,7 +395,7 @@ def make_leaf(level: GradLevel, t: Any) -> Any:
     return leaf
 
 
-def _share_memory(t: Any, source: Any) -> None:
+def _share_memory(t: Variable, source: Variable) -> None:
     """Make a tensor over another's memory share its version, because its level may have saved it.
 
     An inference tensor has no versions and needs none: the level has its own graph. NumPy's scalars are never
@@ -407,7 +408,7 @@ def _share_memory(t: Any, source: Any) -> None:
         t._storage = storage_of(source)
 
 
-def as_tensor_below(t: Any, payload: Any, number: int) -> Any:
+def as_tensor_below(t: Variable, payload: Payload, number: int) -> Payload:
     """Return a tensor as an op on the levels below receives it. The op may save it, so it shares the versions of
     its memory."""
     if isinstance(payload, Variable):
@@ -423,7 +424,7 @@ def as_tensor_below(t: Any, payload: Any, number: int) -> Any:
     return bare
 
 
-def _payload(t: Any) -> Any:
+def _payload(t: Variable) -> Payload:
     """Return the payload of a level's tensor, as a tensor of the levels below."""
     if isinstance(t._array, Variable):
         storage_of(t)
@@ -433,7 +434,7 @@ def _payload(t: Any) -> Any:
     return out
 
 
-def unwrap(level: Level, t: Any) -> Any:
+def unwrap(level: Level, t: object) -> Payload:
     """Return a result of a transformed function as a tensor of the levels below."""
     if isinstance(t, Variable) and level_number(t) == level.number:
         return forward_ad.hand_down(t, _payload(t), lambda tangent: unwrap(level, tangent))

@@ -46,6 +46,7 @@ from ndgrad._src.ops.vocabulary import find, tensor_ops
 
 if TYPE_CHECKING:
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Payload
 
 
 def write_in_transforms(op: Op, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -67,7 +68,7 @@ def write_in_transforms(op: Op, target: Any, args: tuple[Any, ...], settings: di
     return target
 
 
-def _write_directly(op: Op, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> bool:
+def _write_directly(op: Op, target: Variable, args: tuple[Any, ...], settings: dict[str, Any]) -> bool:
     """Fast path for the most common case: one grad transform is open, and payloads are bare arrays. Then the op runs
     in place as it does outside of transforms, and is recorded in the level's graph. Return False otherwise."""
     levels = thread.levels
@@ -97,7 +98,7 @@ def _write_directly(op: Op, target: Any, args: tuple[Any, ...], settings: dict[s
     return True
 
 
-def _write(op: Op, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
+def _write(op: Op, target: Variable, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
     if _write_directly(op, target, args, settings):
         return
     everything = (target, *args)
@@ -117,7 +118,7 @@ def _write(op: Op, target: Any, args: tuple[Any, ...], settings: dict[str, Any])
 
 
 def _write_inside(
-    op: Op, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level | None, tangents: bool
+    op: Op, target: Variable, args: tuple[Any, ...], settings: dict[str, Any], level: Level | None, tangents: bool
 ) -> None:
     """Write inside a level, if the write belongs to one; `tangents` is True if a participant has a tangent."""
     everything = (target, *args)
@@ -152,7 +153,7 @@ def _write_inside(
         _write_at(level, target, result, op is not copy)
 
 
-def _level_of(target: Any, everything: tuple[Any, ...]) -> Level | None:
+def _level_of(target: Variable, everything: tuple[Any, ...]) -> Level | None:
     """Return the level that a write belongs to: the innermost one of the tensors, or a functionalize level in
     which the target was made."""
     own = top_level(everything)
@@ -164,7 +165,7 @@ def _level_of(target: Any, everything: tuple[Any, ...]) -> Level | None:
     return own
 
 
-def _lies_in_lent_memory(t: Any) -> bool:
+def _lies_in_lent_memory(t: Variable) -> bool:
     """True if a write to a tensor is visible to a plain ndarray."""
     if t._storage.__class__ is Lent or t._meta is None:
         return t._storage.__class__ is Lent
@@ -172,14 +173,14 @@ def _lies_in_lent_memory(t: Any) -> bool:
     return meta is not None and meta.lent is not None
 
 
-def was_made_inside(level: Level, t: Any) -> bool:
+def was_made_inside(level: Level, t: Variable) -> bool:
     """True if a tensor, or its base, was made while a level was open."""
     info = None if t._meta is None else t._meta.view
     meta = t._meta if info is None else info.base._meta
     return meta is not None and bool(meta.made_in >= level.number)
 
 
-def _unalias_arguments(op: Op, target: Any, args: tuple[Any, ...], level: Level | None) -> tuple[Any, ...]:
+def _unalias_arguments(op: Op, target: Variable, args: tuple[Any, ...], level: Level | None) -> tuple[Any, ...]:
     """Return the arguments of the out-of-place op; values saved by its rules must not share the written memory."""
     if not op.differentiable or not save_plan(op).arrays:
         return (target, *args)
@@ -193,7 +194,7 @@ def _unalias_arguments(op: Op, target: Any, args: tuple[Any, ...], level: Level 
     return (before, *(tensor_ops.clone(a) if s else a for a, s in zip(args, shares, strict=True)))
 
 
-def _check_broadcast(target: Any, value: Any) -> None:
+def _check_broadcast(target: Variable, value: Payload) -> None:
     have, want = tuple(value.shape), tuple(target.shape)
     if len(have) > len(want) or not all(h in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False)):
         raise RuntimeError(
@@ -205,7 +206,7 @@ def _check_broadcast(target: Any, value: Any) -> None:
 # ----- tangents -------------------------------------------------------------------------------------------------------
 
 
-def _write_dual(target: Any, result: Any) -> None:
+def _write_dual(target: Variable, result: Payload) -> None:
     """Write the primal, then the tangents of every level that the target or the result has. Tangents of levels older
     than the target's own belong to its payload and go with the primal."""
     own = level_number(target)
@@ -223,7 +224,7 @@ def _write_dual(target: Any, result: Any) -> None:
         write(copy, tangent, (tensor_ops.zeros_like(tangent) if new is None else new,), {})
 
 
-def _give_tangent(target: Any, number: int) -> None:
+def _give_tangent(target: Variable, number: int) -> None:
     """Give the target a zero tangent; for a view, a view of a zero tangent of its base."""
     info = None if target._meta is None else target._meta.view
     base = target if info is None else info.base
@@ -253,7 +254,7 @@ def _innermost_level(everything: tuple[Any, ...], level: Level) -> Level | None:
     return None if innermost_dual(everything) > level.number else level
 
 
-def write_part(op: Op, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level | None) -> Any:
+def write_part(op: Op, target: Variable, args: tuple[Any, ...], settings: dict[str, Any], level: Level | None) -> Any:
     """Write a part at one level: that of the tangents (None), or a transform's."""
     storage = target._storage
     y = op.args.index("y") - 1
@@ -273,7 +274,7 @@ def write_part(op: Op, target: Any, args: tuple[Any, ...], settings: dict[str, A
     return target
 
 
-def _write_part_dual(op: Op, target: Any, args: tuple[Any, ...], y: int, settings: dict[str, Any]) -> None:
+def _write_part_dual(op: Op, target: Variable, args: tuple[Any, ...], y: int, settings: dict[str, Any]) -> None:
     """Write the part of the primal, then that of every tangent that the target or the value has."""
     own, value = level_number(target), args[y]
     theirs = {n: t for n, t in (tangents_of(value) or {}).items() if n > own} if isinstance(value, Variable) else {}
@@ -290,7 +291,9 @@ def _write_part_dual(op: Op, target: Any, args: tuple[Any, ...], y: int, setting
         write(op, tangent, (*args[:y], new, *args[y + 1 :]), settings)
 
 
-def _write_part_grad(op: Op, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: GradLevel) -> None:
+def _write_part_grad(
+    op: Op, target: Variable, args: tuple[Any, ...], settings: dict[str, Any], level: GradLevel
+) -> None:
     """Write the part of the payload, and record the op in the level's graph."""
     number = level.number
     payloads = tuple([a._array if level_number(a) == number else lower(a) for a in args])
@@ -345,7 +348,7 @@ def _write_part_batched(op: Op, target: Any, args: tuple[Any, ...], settings: di
 # ----- levels ---------------------------------------------------------------------------------------------------------
 
 
-def _write_at(level: Level, target: Any, result: Any, is_new: bool) -> None:
+def _write_at(level: Level, target: Variable, result: Payload, is_new: bool) -> None:
     if level_number(target) != level.number:
         bring_to(level, target)
     if level.kind == "functional":
@@ -364,7 +367,7 @@ def _write_at(level: Level, target: Any, result: Any, is_new: bool) -> None:
     _write_grad(level, target, result)
 
 
-def _write_grad(level: GradLevel, target: Any, result: Any) -> None:
+def _write_grad(level: GradLevel, target: Variable, result: Payload) -> None:
     """Write the payload and record a copy in the level's graph."""
     number = level.number
     payload = result._array if level_number(result) == number else lower(result)
@@ -381,14 +384,14 @@ def _write_grad(level: GradLevel, target: Any, result: Any) -> None:
         set_history(target, inplace_node(copy, target, (result,), {}, edges, number))
 
 
-def _write_payload(level: Level, target: Any, payload: Any) -> None:
+def _write_payload(level: Level, target: Variable, payload: Payload) -> None:
     """Write a tensor of the levels below into the payload."""
     _keep_payload(level, target)
     with below(level):
         write(copy, target._array, (payload,), {})
 
 
-def _keep_payload(level: Level, target: Any) -> None:
+def _keep_payload(level: Level, target: Variable) -> None:
     """Preserve the payload that is about to be written for later readers."""
     storage = storage_of(target)
     if storage.keeps and storage.is_held():
@@ -397,7 +400,7 @@ def _keep_payload(level: Level, target: Any) -> None:
             storage.version.undo = (None, None, tensor_ops.clone((target if info is None else info.base)._array))
 
 
-def _lift_payload(level: GradLevel, target: Any) -> None:
+def _lift_payload(level: GradLevel, target: Variable) -> None:
     """Make the payload of a tensor (and of its base, if it is a view) a tensor, so that it can hold one."""
     level.pure = False
     info = None if target._meta is None else target._meta.view

@@ -38,7 +38,7 @@ def _scipy(what: str) -> Any:
         ) from None
 
 
-def _join_stack(ab: Any) -> Any:
+def _join_stack(ab: Payload) -> Payload:
     """Join a stack of matrices to one longer matrix. The zeros in the corners separate the blocks."""
     count, n = ab.shape[-2:]
     inside = numpy.add.outer(numpy.arange(count), numpy.arange(n)) < n
@@ -46,7 +46,7 @@ def _join_stack(ab: Any) -> Any:
     return numpy.moveaxis(flat, 0, 1).reshape((count, len(flat) * n))
 
 
-def _split_stack(bands: Any, shape: tuple[int, ...]) -> Any:
+def _split_stack(bands: Payload, shape: tuple[int, ...]) -> Payload:
     count, n = shape[-2:]
     return numpy.moveaxis(bands.reshape((count, -1, n)), 0, 1).reshape(shape)
 
@@ -61,7 +61,7 @@ def _split_stack(bands: Any, shape: tuple[int, ...]) -> Any:
 # equations. On the diagonal, where numbers are real, the imaginary equation states exactly that.
 
 
-def _system(factor: Any) -> Any:
+def _system(factor: Payload) -> Payload:
     """Return the bands of the system's matrix, of shape (bands, unknowns)."""
     w, n = factor.shape[0] - 1, factor.shape[1]
     if factor.dtype.kind != "c":
@@ -88,7 +88,7 @@ def _system(factor: Any) -> Any:
     return out.reshape((2 * w * w + 2, -1))
 
 
-def _unknowns(bands: Any) -> Any:
+def _unknowns(bands: Payload) -> Payload:
     return numpy.ascontiguousarray(bands.T).view(bands.real.dtype).reshape((-1, 1))
 
 
@@ -96,7 +96,7 @@ def _from_unknowns(found: Any, count: int, dtype: Any) -> Any:
     return numpy.ascontiguousarray(found.reshape(-1)).view(dtype).reshape((-1, count)).T
 
 
-def _solve_bands(factor: Any, right: Any, transposed: bool) -> Any:
+def _solve_bands(factor: Payload, right: Payload, transposed: bool) -> Payload:
     bands = _system(factor)
     solve = _scipy("scipy.linalg.lapack").dtbtrs
     found, column = solve(bands, _unknowns(right), uplo="L", trans="T" if transposed else "N")
@@ -108,7 +108,7 @@ def _solve_bands(factor: Any, right: Any, transposed: bool) -> Any:
     return _from_unknowns(found, len(factor), factor.dtype)
 
 
-def _dense(bands: Any) -> Any:
+def _dense(bands: Payload) -> Payload:
     count, n = bands.shape[-2:]
     below = numpy.arange(n)[:, None] - numpy.arange(n)
     return numpy.where(
@@ -116,17 +116,17 @@ def _dense(bands: Any) -> Any:
     )
 
 
-def _extract_bands(matrix: Any, count: int) -> Any:
+def _extract_bands(matrix: Payload, count: int) -> Payload:
     n = matrix.shape[-1]
     rows = numpy.arange(count)[:, None] + numpy.arange(n)
     return numpy.where(rows < n, matrix[..., numpy.minimum(rows, n - 1), numpy.arange(n)], 0.0)
 
 
-def _lower_half(matrix: Any) -> Any:
+def _lower_half(matrix: Payload) -> Payload:
     return numpy.tril(matrix) - 0.5 * matrix * numpy.eye(matrix.shape[-1])
 
 
-def _solve_dense(factor: Any, right: Any, transposed: bool) -> Any:
+def _solve_dense(factor: Payload, right: Payload, transposed: bool) -> Payload:
     """Apply the usual formula to stacks whose bands are so many that full matrices are smaller than the system of all
     entries.
     """
@@ -142,7 +142,7 @@ def _solve_dense(factor: Any, right: Any, transposed: bool) -> Any:
     return _extract_bands(made, factor.shape[-2])
 
 
-def _cholesky_change(factor: Any, right: Any, *, transposed: bool) -> Any:
+def _cholesky_change(factor: Payload, right: Payload, *, transposed: bool) -> Payload:
     shape = numpy.broadcast_shapes(factor.shape, right.shape)
     dtype = numpy.result_type(factor, right)
     if not math.prod(shape):
@@ -248,7 +248,7 @@ cholesky_pull = op(
 # ----- the factor -----------------------------------------------------------------------------------------------------
 
 
-def _cholesky(ab: Any) -> Any:
+def _cholesky(ab: Payload) -> Payload:
     linalg = _scipy("scipy.linalg")
     if not ab.size:
         return numpy.zeros_like(ab)

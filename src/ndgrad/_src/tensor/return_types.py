@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from ndgrad._typing import Tensor
 
 
-def _text(self: tuple[Any, ...], fields: tuple[str, ...]) -> str:
+def _text(self: Any) -> str:
     """Format one field per line."""
-    lines = ",\n".join(f"{name}={value!r}" for name, value in zip(fields, self))
+    lines = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
     return f"{type(self).__module__}.{type(self).__name__}(\n{lines})"
 
 
@@ -23,9 +23,6 @@ class _Ranked(NamedTuple):
 
     values: Tensor
     indices: Tensor
-
-    def __repr__(self) -> str:
-        return _text(self, self._fields)
 
 
 class aminmax(NamedTuple):
@@ -38,9 +35,6 @@ class aminmax(NamedTuple):
 
     min: Tensor
     max: Tensor
-
-    def __repr__(self) -> str:
-        return _text(self, self._fields)
 
 
 class max(_Ranked):
@@ -164,9 +158,6 @@ class frexp(NamedTuple):
     mantissa: Tensor
     exponent: Tensor
 
-    def __repr__(self) -> str:
-        return _text(self, self._fields)
-
 
 class histogram(NamedTuple):
     """Counts in bins, and the edges of the bins.
@@ -178,9 +169,6 @@ class histogram(NamedTuple):
 
     hist: Tensor
     bin_edges: Tensor
-
-    def __repr__(self) -> str:
-        return _text(self, self._fields)
 
 
 class histogramdd(NamedTuple):
@@ -194,9 +182,6 @@ class histogramdd(NamedTuple):
     hist: Tensor
     bin_edges: tuple[Tensor, ...]
 
-    def __repr__(self) -> str:
-        return _text(self, self._fields)
-
 
 class geqrf(NamedTuple):
     """Householder vectors below R, and the factors of the reflections.
@@ -209,9 +194,233 @@ class geqrf(NamedTuple):
     a: Tensor
     tau: Tensor
 
-    def __repr__(self) -> str:
-        return _text(self, self._fields)
+
+class linalg_cholesky_ex(NamedTuple):
+    """A Cholesky factor, and an `info` that is nonzero for matrices without one.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.cholesky_ex(ndgrad.eye(2)).info
+    tensor(0, dtype=ndgrad.int32)
+    """
+
+    L: Tensor
+    info: Tensor
+
+
+class linalg_lu_factor(NamedTuple):
+    """Packed factors and row exchanges.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.lu_factor(ndgrad.eye(2)).pivots
+    tensor([1, 2], dtype=ndgrad.int32)
+    """
+
+    LU: Tensor
+    pivots: Tensor
+
+
+class linalg_lu_factor_ex(NamedTuple):
+    """Packed factors, row exchanges, and the first zero on U's diagonal.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.lu_factor_ex(ndgrad.zeros(2, 2)).info
+    tensor(1, dtype=ndgrad.int32)
+    """
+
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+class linalg_lu(NamedTuple):
+    """Factors P L U.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.lu(ndgrad.eye(2)).U
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+class lu_unpack(linalg_lu):
+    """Factors P L U of packed factors.
+
+    >>> import ndgrad
+    >>> ndgrad.lu_unpack(*ndgrad.linalg.lu_factor(ndgrad.eye(2))).U
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+
+    __slots__ = ()
+
+
+class linalg_qr(NamedTuple):
+    """Factors of a QR decomposition.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.qr(ndgrad.eye(2)).R.abs()
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+
+    Q: Tensor
+    R: Tensor
+
+
+class qr(linalg_qr):
+    """Factors of a QR decomposition.
+
+    >>> import ndgrad
+    >>> ndgrad.qr(ndgrad.eye(2)).R.abs()
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+
+    __slots__ = ()
+
+
+class linalg_svd(NamedTuple):
+    """Factors of a singular value decomposition: U diag(S) Vh.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.svd(ndgrad.eye(2)).S
+    tensor([1., 1.])
+    """
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+class svd(NamedTuple):
+    """Factors U diag(S) V^H: the third one is V itself.
+
+    >>> import ndgrad
+    >>> ndgrad.svd(ndgrad.eye(2)).V.abs()
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+
+    U: Tensor
+    S: Tensor
+    V: Tensor
+
+
+class linalg_eigh(NamedTuple):
+    """Eigenvalues and eigenvectors.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.eigh(ndgrad.eye(2)).eigenvalues
+    tensor([1., 1.])
+    """
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class linalg_eig(linalg_eigh):
+    """Eigenvalues and eigenvectors.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.eig(ndgrad.eye(2)).eigenvalues
+    tensor([1.+0.j, 1.+0.j])
+    """
+
+    __slots__ = ()
+
+
+class linalg_lstsq(NamedTuple):
+    """The results of lstsq.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.lstsq(ndgrad.eye(2), ndgrad.ones(2, 1)).rank
+    tensor(2)
+    """
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+class linalg_inv_ex(NamedTuple):
+    """An inverse, and an `info` that is nonzero for singular matrices.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.inv_ex(ndgrad.eye(2)).info
+    tensor(0, dtype=ndgrad.int32)
+    """
+
+    inverse: Tensor
+    info: Tensor
+
+
+class linalg_solve_ex(NamedTuple):
+    """A solution, and an `info` that is nonzero for singular systems.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.solve_ex(ndgrad.eye(2), ndgrad.ones(2)).info
+    tensor(0, dtype=ndgrad.int32)
+    """
+
+    result: Tensor
+    info: Tensor
+
+
+class linalg_ldl_factor(NamedTuple):
+    """Packed factors and row exchanges.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.ldl_factor(ndgrad.eye(2)).pivots
+    tensor([1, 2], dtype=ndgrad.int32)
+    """
+
+    LD: Tensor
+    pivots: Tensor
+
+
+class linalg_ldl_factor_ex(NamedTuple):
+    """Packed factors, row exchanges, and the first zero pivot.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.ldl_factor_ex(ndgrad.zeros(2, 2)).info
+    tensor(1, dtype=ndgrad.int32)
+    """
+
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+class triangular_solve(NamedTuple):
+    """A solution, and the matrix of the system.
+
+    >>> import ndgrad
+    >>> ndgrad.triangular_solve(ndgrad.ones(2, 1), ndgrad.eye(2)).solution
+    tensor([[1.],
+            [1.]])
+    """
+
+    solution: Tensor
+    cloned_coefficient: Tensor
+
+
+class linalg_slogdet(NamedTuple):
+    """Sign and logarithm of the modulus of a determinant.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.slogdet(ndgrad.eye(2)).sign
+    tensor(1.)
+    """
+
+    sign: Tensor
+    logabsdet: Tensor
 
 
 for _result in [value for value in list(globals().values()) if isinstance(value, type) and issubclass(value, tuple)]:
     _result.__module__ = "ndgrad.return_types"  # path shown in texts and written into pickles
+    _result.__repr__ = _text  # type: ignore[method-assign]

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import get_ident
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.dispatch import innermost_dual, open_elsewhere
@@ -39,6 +39,9 @@ from ndgrad._src.interpreters.levels import GradLevel, Level, as_tensor_below, b
 from ndgrad._src.interpreters.transform_writes import bring_to, was_made_inside
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.transforms import _to_front, vmap
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 
 def apply_in_transforms(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -98,7 +101,7 @@ def _innermost_functional(args: tuple[Any, ...]) -> Level | None:
     return level
 
 
-def _as_tuple(value: Any) -> tuple[Any, ...]:
+def _as_tuple(value: object) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
@@ -194,7 +197,7 @@ def _apply_watched(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str,
 
     class Watched(cls):  # type: ignore[misc, valid-type]  # the base is known at run time only
         @staticmethod
-        def forward(ctx: Any, *given: Any, **named: Any) -> Any:
+        def forward(ctx: FunctionNode, *given: Any, **named: Any) -> Any:
             seen["node"] = ctx._node
             out = cls.forward(ctx, *given, **named)
             seen["marks"] = ctx._node._to_save, ctx._node._non_differentiable
@@ -268,7 +271,7 @@ def _check_jvp(
     return made
 
 
-def _is_view_of(t: Any, base: Any) -> bool:
+def _is_view_of(t: Any, base: object) -> bool:
     if not isinstance(base, Variable) or t is base or t._meta is None or t._meta.view is None:
         return False
     return t._storage is not None and t._storage is base._storage
@@ -393,7 +396,7 @@ def _rebatch(
 ) -> Any:
     """Return results of the levels below as batched tensors; an input changed in place is returned itself."""
 
-    def one(t: Any, dim: Any) -> Any:
+    def one(t: Any, dim: Any) -> Payload:
         if not isinstance(t, Variable) or dim is None:
             return t
         for a, p in zip(args, payloads, strict=True):
@@ -421,7 +424,7 @@ def _batched_function(cls: type[Function], in_dims: tuple[Any, ...], level: Batc
 
         @staticmethod
         def forward(*args: Any) -> Any:
-            def one(*sample: Any) -> Any:
+            def one(*sample: Any) -> Payload:
                 out = cls.forward(*sample)
                 node = _fresh_context(cls, sample, out)
                 facts["several"] = isinstance(out, (tuple, list))
@@ -446,7 +449,7 @@ def _batched_function(cls: type[Function], in_dims: tuple[Any, ...], level: Batc
             ctx.tensors = tuple(isinstance(i, Variable) for i in inputs)
 
         @staticmethod
-        def backward(ctx: Any, *grads: Any) -> Any:
+        def backward(ctx: FunctionNode, *grads: Any) -> Any:
             method = cls.backward if cls.backward is not Function.backward else cls.vjp
             found = _run_on_samples(cls, facts, run_vmap, in_dims, ctx, method, grads, (0,) * len(grads), "_to_save")
             return tuple(
@@ -468,7 +471,7 @@ def _run_on_samples(
     facts: dict[str, Any],
     run_vmap: Callable[..., Any],
     in_dims: tuple[Any, ...],
-    ctx: Any,
+    ctx: FunctionNode,
     method: Callable[..., Any],
     given: tuple[Any, ...],
     dims: tuple[Any, ...],
@@ -482,7 +485,7 @@ def _run_on_samples(
     present = [k for k, g in enumerate(given) if g is not None]
     answered: list[bool] = []
 
-    def one(*everything: Any) -> Any:
+    def one(*everything: Any) -> Payload:
         sample, rest = everything[: len(inputs)], everything[len(inputs) :]
         outs, parts = rest[: len(outputs)], rest[len(outputs) :]
         node = _fresh_context(cls, sample, outs if facts["several"] else outs[0], ctx.needs_input_grad)

@@ -50,7 +50,9 @@ from ndgrad._src.ops.fill import copy
 from ndgrad._src.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
+    from ndgrad._src.ops.table import Op
     from ndgrad._src.transforms.transforms import P, R
+    from ndgrad._typing import Payload
 
 
 @set_module("ndgrad.func")
@@ -134,7 +136,7 @@ class FunctionalLevel(Level):
         self.given: frozenset[int] = frozenset()
         self.views: weakref.WeakKeyDictionary[Storage, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
 
-    def tensor(self, value: Any) -> Any:
+    def tensor(self, value: Variable) -> Variable:
         """Return a tensor of this level."""
         t = wrap(value.tensor_type, value)
         meta = meta_of(t)
@@ -142,7 +144,7 @@ class FunctionalLevel(Level):
         meta.made_in = birth_level()
         return t
 
-    def value(self, t: Any) -> Any:
+    def value(self, t: object) -> Payload:
         """Return the value of a tensor of this level; other arguments are returned unchanged."""
         if not isinstance(t, Variable):
             return t
@@ -163,13 +165,13 @@ class FunctionalLevel(Level):
 
     def run(
         self,
-        op: Any,
+        op: Op,
         args: tuple[Any, ...],
         settings: dict[str, Any],
         tensor_type: type[Any],
         state: Modes,
         plain: bool,
-    ) -> Any:
+    ) -> Payload:
         # A tensor made inside is brought here on first use: views must see its writes, and graphs must not.
         values = tuple([self.value(a) for a in args])
         if all(v is a for v, a in zip(values, args, strict=True)):
@@ -180,7 +182,7 @@ class FunctionalLevel(Level):
             return tuple([self._result(op, args, settings, i, r) for i, r in enumerate(result)])
         return self._result(op, args, settings, 0, result)
 
-    def _run_outside(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    def _run_outside(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Payload:
         """Run an op on tensors from outside in the levels below; the ops inside its rules do not concern this level. A
         result that shares the memory of a tensor from outside also counts as one from outside."""
         with below(self):
@@ -199,10 +201,10 @@ class FunctionalLevel(Level):
         t = self.tensor(self._take_view(value) if shares else value)
         if shares:
             make_view(t, source, op, settings, number, self.number)
-            self.views.setdefault(t._storage, []).append(weakref.ref(t))
+            self.views.setdefault(storage_of(t), []).append(weakref.ref(t))
         return t
 
-    def _take_view(self, view: Any) -> Any:
+    def _take_view(self, view: Variable) -> Variable:
         if not self.copies_views:
             return view
         with below(self):
@@ -250,7 +252,7 @@ class FunctionalLevel(Level):
             else [self.value(t) for t in given]
         )
 
-    def _as_own(self, g: Any) -> Any:
+    def _as_own(self, g: Variable | None) -> Any:
         return g if g is None or level_number(g) > self.number else self.tensor(g)
 
     # ----- writes -----------------------------------------------------------------------------------------------------
@@ -296,7 +298,7 @@ class FunctionalLevel(Level):
             if info is not None and level_number(info.base) == self.number:  # not brought to an inner level
                 self._take_again(view, info)
 
-    def _is_own_leaf(self, base: Any, target: Any) -> bool:
+    def _is_own_leaf(self, base: Variable, target: Variable) -> bool:
         """True if a tensor is a leaf made by the function and `target`, which is to be written, is its only
         view."""
         leaf = find_recorded(base)
@@ -336,12 +338,12 @@ class FunctionalLevel(Level):
         info.version = view._storage.version.number
 
 
-def _same_values(a: Any, b: Any) -> bool:
+def _same_values(a: Payload, b: Payload) -> bool:
     """True if two arrays of one shape hold the same values."""
     return bool(np.all((a == b) | ((a != a) & (b != b))))
 
 
-def _requires_grad(t: Any) -> bool:
+def _requires_grad(t: object) -> bool:
     """True if a value has a history in the graph of any level."""
     while isinstance(t, Variable):
         if requires_grad(t):
@@ -350,7 +352,7 @@ def _requires_grad(t: Any) -> bool:
     return False
 
 
-def _is_leaf(t: Any) -> bool:
+def _is_leaf(t: object) -> bool:
     """True if a value is a leaf of a graph."""
     return isinstance(t, Variable) and t._node is None and t._meta is not None and t._meta.requires_grad
 
@@ -365,7 +367,7 @@ def _renew_leaf(old: Any, new: Any) -> None:
     node.variable = new
 
 
-def _history_error(what: str, t: Any) -> RuntimeError:
+def _history_error(what: str, t: Variable) -> RuntimeError:
     return RuntimeError(
         f"functionalize: {what} changes the values of a tensor of shape {tuple(t.shape)} and not its history, "
         "which no out-of-place op does. Write to a clone(). [nd-transform-write]"
@@ -375,7 +377,7 @@ def _history_error(what: str, t: Any) -> RuntimeError:
 # ----- values with a replaced part ------------------------------------------------------------------------------------
 
 
-def _replace_part(base: Any, path: Path, part: Any) -> Any:
+def _replace_part(base: Variable, path: Path, part: Variable) -> Variable:
     """Return `base` with the part at the end of `path` replaced."""
     way, parents = steps(path), [base]
     for _, op, settings, number in way[:-1]:
@@ -386,7 +388,7 @@ def _replace_part(base: Any, path: Path, part: Any) -> Any:
     return part
 
 
-def _invert_view(parent: Any, step: Path, part: Any) -> Any:
+def _invert_view(parent: Variable, step: Path, part: Variable) -> Variable:
     """Return `parent` with the part shown by one view op replaced."""
     _, op, settings, number = step
     if op.name == "real":

@@ -30,7 +30,7 @@ from ndgrad._src.transforms.transforms import (
 
 if TYPE_CHECKING:
     from ndgrad._src.transforms.transforms import Aux, Derivative, Differentiable, P, R, T, Ts
-    from ndgrad._typing import Tensor
+    from ndgrad._typing import Payload, Tensor
 
 
 @overload
@@ -365,7 +365,7 @@ def _basis(tensors: Sequence[Any]) -> list[Any]:
     return out
 
 
-def _reshape(t: Any, shape: tuple[int, ...]) -> Any:
+def _reshape(t: Variable, shape: tuple[int, ...]) -> Payload:
     return t if shape_of(t) == shape else tensor_ops.reshape(t, shape=shape)
 
 
@@ -391,10 +391,10 @@ def _check_chunk(name: str, chunk_size: int | None) -> None:
         )
 
 
-def _drop_batch(aux: Any) -> Any:
+def _drop_batch(aux: object) -> Any:
     """Return auxiliary results of any row: they do not depend on the tangents."""
 
-    def first(t: Any) -> Any:
+    def first(t: Payload) -> Payload:
         while isinstance(t, Variable) and t._meta is not None and t._meta.batch_level:
             t = tensor_ops.getitem(t._array, index=(0,))
         return t

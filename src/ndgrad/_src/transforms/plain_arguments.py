@@ -22,7 +22,7 @@ from ndgrad._src.tensor.tensor_class import Tensor
 _PLAIN = (np.ndarray, np.generic, float, complex)
 
 
-def accept_plain_arrays(argnums: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
+def accept_plain_arrays(argnums: int | tuple[int, ...], wrapper: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a transform's function so that it also accepts plain arrays for the differentiated arguments."""
     numbers = (argnums,) if isinstance(argnums, int) else argnums  # the transform reports invalid ones
 
@@ -71,17 +71,17 @@ def convert_mapped(args: tuple[Any, ...]) -> tuple[bool, tuple[Any, ...]]:
     return True, tuple(tree_unflatten([_as_array(x) if isinstance(x, np.ndarray) else x for x in leaves], spec))
 
 
-def convert_to_numpy(tree: Any) -> Any:
+def convert_to_numpy(tree: object) -> Any:
     """Convert tensors without derivatives to NumPy's arrays and numbers."""
     return tree_map(_as_plain, tree)
 
 
-def _as_array(value: Any) -> Any:
+def _as_array(value: object) -> Any:
     # A copy, since the caller may write to the original.
     return registry.numpy_array.to_array(wrap(Tensor, np.array(value)))
 
 
-def _as_plain(value: Any) -> Any:
+def _as_plain(value: object) -> Any:
     if not isinstance(value, Variable) or isinstance(value._array, Variable) or at_stake(value):
         return value
     found = np.asarray(value._array)

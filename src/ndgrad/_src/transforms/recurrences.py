@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.ops.solve import solve, solve_triangular
 from ndgrad._src.ops.table import RulesOfOps, parameter_names
 from ndgrad._src.ops.vocabulary import tensor_ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 Series = list[Any]
 #: Function of the arguments' series, the settings and the result's value; it returns the result's series.
@@ -30,11 +33,11 @@ recurrence: RulesOfOps[Recurrence] = RulesOfOps("Taylor series")
 # ----- arithmetic with absent terms -----------------------------------------------------------------------------------
 
 
-def add_terms(a: Any, b: Any) -> Any:
+def add_terms(a: Payload, b: Payload) -> Payload:
     return b if a is None else a if b is None else a + b
 
 
-def scale(a: Any, factor: float) -> Any:
+def scale(a: Payload, factor: float) -> Payload:
     return None if a is None else a if factor == 1 else a * factor
 
 
@@ -45,7 +48,7 @@ def convolve(
     first: int = 0,
     last: int | None = None,
     multiply: Callable[[Any, Any], Any] | None = None,
-) -> Any:
+) -> Payload:
     """Return the sum of x_j y_(k-j) for j from `first` to `last` (k by default)."""
     total = None
     for j in range(first, (k if last is None else last) + 1):
@@ -54,7 +57,7 @@ def convolve(
     return total
 
 
-def integrate_slope(x: Series, slope: Series, k: int) -> Any:
+def integrate_slope(x: Series, slope: Series, k: int) -> Payload:
     """Return y_k for y' = slope x': the sum of (j / k) x_j slope_(k-j)."""
     total = None
     for j in range(1, k + 1):
@@ -71,17 +74,17 @@ def _orders(series: Series) -> range:
 
 
 @recurrence("mul")
-def _mul(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+def _mul(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
     x, y = args
     return [out, *(convolve(x, y, k) for k in _orders(x))]
 
 
 @recurrence("square")
-def _square(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+def _square(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
     return _squared(args[0], out)
 
 
-def _squared(x: Series, out: Any) -> Series:
+def _squared(x: Series, out: Payload) -> Series:
     made = [out]
     for k in _orders(x):
         # Each product of different coefficients occurs twice.
@@ -90,7 +93,7 @@ def _squared(x: Series, out: Any) -> Series:
     return made
 
 
-def _quotient(x: Series, y: Series, out: Any) -> Series:
+def _quotient(x: Series, y: Series, out: Payload) -> Series:
     made = [out]
     for k in _orders(x):
         rest = add_terms(x[k], scale(convolve(y, made, k, 1), -1.0))
@@ -99,19 +102,19 @@ def _quotient(x: Series, y: Series, out: Any) -> Series:
 
 
 @recurrence("div")
-def _div(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+def _div(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
     x, y = args
     return _quotient(x, y, out)
 
 
 @recurrence("reciprocal")
-def _reciprocal(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+def _reciprocal(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
     (x,) = args
     return _quotient([out * 0.0 + 1.0, *(None for _ in _orders(x))], x, out)
 
 
 @recurrence("pow")
-def _pow(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series | None:
+def _pow(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series | None:
     """Use products for small integer exponents, which are right at zero too; None leaves others to the jvp rule."""
     x, exponent = args
     n = exponent[0]
@@ -132,7 +135,7 @@ def _pow(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series |
     return [out, *made[1:]]
 
 
-def _power(x: Series, exponent: float, out: Any) -> Series:
+def _power(x: Series, exponent: float, out: Payload) -> Series:
     """Solve x y' = exponent y x' for y = x^exponent: k x_0 y_k = sum of (exponent j - (k - j)) x_j y_(k-j)."""
     made = [out]
     for k in _orders(x):
@@ -145,17 +148,17 @@ def _power(x: Series, exponent: float, out: Any) -> Series:
 
 
 @recurrence("rsqrt")
-def _rsqrt(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+def _rsqrt(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
     return _power(args[0], -0.5, out)
 
 
 @recurrence("cbrt")
-def _cbrt(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+def _cbrt(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
     return _power(args[0], 1 / 3, out)
 
 
 @recurrence("sqrt")
-def _sqrt(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+def _sqrt(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
     (x,) = args
     made = [out]
     for k in _orders(x):
@@ -168,7 +171,7 @@ def _sqrt(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
 
 
 def _exponential(rate: float, shift: float) -> Recurrence:
-    def rule(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+    def rule(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
         x = args[0]
         slope = [(out + shift if shift else out) * rate if rate != 1 else out + shift if shift else out]
         made = [out]
@@ -185,7 +188,7 @@ recurrence("exp2")(_exponential(math.log(2), 0.0))
 recurrence("expm1")(_exponential(1.0, 1.0))
 
 
-def _pair(x: Series, first: Any, second: Any, sign: float) -> tuple[Series, Series]:
+def _pair(x: Series, first: Payload, second: Payload, sign: float) -> tuple[Series, Series]:
     """Return two series: the slope of the first is the second, and that of the second is `sign` times the first."""
     a, b = [first], [second]
     for k in _orders(x):
@@ -195,29 +198,29 @@ def _pair(x: Series, first: Any, second: Any, sign: float) -> tuple[Series, Seri
 
 
 @recurrence("sin")
-def _sin(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+def _sin(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
     return _pair(args[0], out, tensor_ops.cos(args[0][0]), -1.0)[0]
 
 
 @recurrence("cos")
-def _cos(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+def _cos(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
     return _pair(args[0], tensor_ops.sin(args[0][0]), out, -1.0)[1]
 
 
 @recurrence("sinh")
-def _sinh(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+def _sinh(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
     return _pair(args[0], out, tensor_ops.cosh(args[0][0]), 1.0)[0]
 
 
 @recurrence("cosh")
-def _cosh(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+def _cosh(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
     return _pair(args[0], tensor_ops.sinh(args[0][0]), out, 1.0)[1]
 
 
 def _riccati(linear: float, quadratic: float, constant: float) -> Recurrence:
     """Return the rule of y' = (constant + linear y + quadratic y^2) x'."""
 
-    def rule(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+    def rule(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
         x = args[0]
         made, slope = [out], [out * out * quadratic + (out * linear if linear else 0.0) + constant]
         for k in _orders(x):
@@ -239,7 +242,7 @@ recurrence("sigmoid")(_riccati(1.0, -1.0, 0.0))
 
 
 @recurrence("linear", "convolution")
-def _affine(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+def _affine(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
     """Apply an op that is bilinear in input and weight, plus a bias."""
     x, w, b = args
     op = tensor_ops.convolution if settings else tensor_ops.linear
@@ -253,7 +256,7 @@ def _affine(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Serie
 
 
 @recurrence("linear_recurrence")
-def _linear_recurrence(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+def _linear_recurrence(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
     """Solve h[n] = a[n] h[n-1] + b[n], order by order: the known part of a h[n-1] is added to b."""
     a, b = args
     made, before = [out], [tensor_ops.shift(out, **settings)]
@@ -265,7 +268,7 @@ def _linear_recurrence(args: Sequence[Series], settings: dict[str, Any], out: An
 
 
 @recurrence("inv")
-def _inv(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+def _inv(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
     """Solve A Y = 1: A_0 Y_k = minus the sum of A_j Y_(k-j)."""
     (a,) = args
     made = [out]
@@ -276,7 +279,7 @@ def _inv(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
 
 
 @recurrence("solve", "solve_triangular")
-def _solve(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
+def _solve(args: Sequence[Series], settings: dict[str, Any], out: Payload) -> Series:
     """Solve A Y = B: A_0 Y_k = B_k minus the sum of A_j Y_(k-j). The op's rule for A gives the last term."""
     a, b = args
     op = solve_triangular if settings else solve

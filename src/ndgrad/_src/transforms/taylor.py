@@ -46,7 +46,7 @@ from ndgrad._src.transforms.recurrences import Series, convolve, recurrence, sca
 
 if TYPE_CHECKING:
     from ndgrad._src.transforms.transforms import R
-    from ndgrad._typing import Tensor
+    from ndgrad._typing import Payload, Tensor
 
 
 @set_module("ndgrad.func")
@@ -168,7 +168,7 @@ def _order(flat: list[Any], given: list[Any]) -> int:
     return lengths[0]
 
 
-def _term(p: Any, t: Any) -> Any:
+def _term(p: Variable, t: Any) -> Payload:
     """Return a derivative given by the caller as a tensor; None for zero."""
     if t is None or isinstance(t, Variable):
         return t
@@ -194,25 +194,25 @@ class Jet:
 
     # ----- tensors and their series -----------------------------------------------------------------------------------
 
-    def series_of(self, a: Any) -> Series:
+    def series_of(self, a: Payload) -> Series:
         """Return the value and the coefficients of an argument, up to the current order."""
         value = a
         for number in self.numbers:
             value = strip(value, number)
         return [value, *(tangent_of(a, n) for n in self.numbers[: self.order])]
 
-    def carry(self, value: Any, terms: Sequence[Any]) -> Any:
+    def carry(self, value: Payload, terms: Sequence[Any]) -> Payload:
         """Return a tensor with a series: the value and the coefficients from the first on."""
         if not isinstance(value, Variable) or all(t is None for t in terms):
             return value
         return self._attach(tensor_ops.alias(value), terms)
 
-    def _attach(self, out: Any, terms: Sequence[Any]) -> Any:
+    def _attach(self, out: Any, terms: Sequence[Any]) -> Payload:
         for number, t in zip(self.numbers, terms, strict=False):
             set_tangent(out, lay_out_like(out, t), number)
         return out
 
-    def zero(self, base: Any) -> Any:
+    def zero(self, base: Variable) -> Payload:
         return tensor_ops.zeros_like(base)
 
     @contextmanager
@@ -225,7 +225,7 @@ class Jet:
 
     # ----- ops --------------------------------------------------------------------------------------------------------
 
-    def run(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    def run(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Payload:
         if op.view or op.shares_storage:
             return dual_view(op, args, settings)
         series = [self.series_of(a) for a in args]
@@ -244,7 +244,7 @@ class Jet:
                 save_tangents(node, op, tuple(s[k + 1] for s in series), tuple(terms[k] for terms in made), number)
         return out
 
-    def _compute_series(self, op: Op, series: list[Series], settings: dict[str, Any], out: Any) -> list[Series]:
+    def _compute_series(self, op: Op, series: list[Series], settings: dict[str, Any], out: Payload) -> list[Series]:
         """Return the coefficients of the outputs, from the first on."""
         found = recurrence.get(op.name)
         if found is not None:
@@ -263,7 +263,7 @@ class Jet:
             return [[convolve(x, y, k, multiply=lambda a, b: op(a, b, **settings)) for k in range(1, self.order + 1)]]
         return self._apply_rule(op, series, settings, out)
 
-    def _apply_term_by_term(self, op: Op, series: list[Series], settings: dict[str, Any], out: Any) -> list[Series]:
+    def _apply_term_by_term(self, op: Op, series: list[Series], settings: dict[str, Any], out: Payload) -> list[Series]:
         values, count = tuple(s[0] for s in series), 1 if op.outputs == 1 else len(out)
         rows = []
         for k in range(1, self.order + 1):
@@ -272,7 +272,7 @@ class Jet:
             rows.append((made,) if op.outputs == 1 and not isinstance(made, tuple) else made)
         return [list(column) for column in zip(*rows, strict=True)]
 
-    def _apply_rule(self, op: Op, series: list[Series], settings: dict[str, Any], out: Any) -> list[Series]:
+    def _apply_rule(self, op: Op, series: list[Series], settings: dict[str, Any], out: Payload) -> list[Series]:
         """Apply the jvp rule, see Note [Taylor series by the jvp rule]."""
         order = self.order
         outs = [out] if op.outputs == 1 else list(out)
@@ -292,14 +292,14 @@ class Jet:
                 ]
         return known
 
-    def _slope(self, s: Series, order: int) -> Any:
+    def _slope(self, s: Series, order: int) -> Payload:
         """Return the series of x' up to an order; None if it is zero."""
         terms = [scale(t, k) for k, t in enumerate(s[1 : order + 2], 1)]
         if all(t is None for t in terms):
             return None
         return self.carry(tensor_ops.zeros_like(s[0]) if terms[0] is None else terms[0], terms[1:])
 
-    def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Payload:
         """Run a custom function by its own jvp on series."""
         series = [self.series_of(a) if isinstance(a, Variable) else [a, *(None,) * self.order] for a in args]
         if not self.order:
@@ -318,7 +318,7 @@ class Jet:
         return out
 
 
-def _copy_if_shared(t: Any, series: list[Series]) -> Any:
+def _copy_if_shared(t: Any, series: list[Series]) -> Payload:
     """Return an unshared coefficient: a later write to the result must not reach an argument's."""
     return tensor_ops.clone(t) if t is not None and any(t is c for s in series for c in s) else t
 

@@ -47,7 +47,7 @@ from ndgrad._src.transforms.plain_arguments import (
 )
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
+    from ndgrad._typing import Payload, Tensor
 
 Argnums = int | tuple[int, ...]
 
@@ -121,7 +121,7 @@ class _Recorded:
             self.result = function(tree_unflatten(self.leaves, self.spec))
             settle(tree_leaves(self.result))
 
-    def unwrap_tree(self, tree: Any) -> Any:
+    def unwrap_tree(self, tree: object) -> Any:
         return tree_map(lambda t: unwrap(self.level, t), tree)
 
     def pull_back(self, outputs: list[Any], cotangents: list[Any], *, keep: bool) -> Any:
@@ -144,17 +144,17 @@ class _Recorded:
             ) or found  # fmt: skip
         return tree_unflatten([self._as_tensor(g, leaf) for g, leaf in zip(found, self.leaves, strict=True)], self.spec)
 
-    def value_of(self, output: Any) -> Any:
+    def value_of(self, output: Payload) -> Any:
         """Return an output as a tensor of the levels below."""
         return unwrap(self.level, output)
 
-    def _as_tensor(self, g: Any, leaf: Any) -> Any:
+    def _as_tensor(self, g: Payload, leaf: Payload) -> Payload:
         if g is None:
             return tensor_ops.zeros_like(unwrap(self.level, leaf))
         return g if isinstance(g, Variable) else wrap(leaf.tensor_type, g)
 
 
-def _check_differentiable(name: str, t: Any) -> None:
+def _check_differentiable(name: str, t: object) -> None:
     if not isinstance(t, Variable):
         raise ValueError(
             f"{name}: expected tensors to differentiate, but got {type(t).__name__}. "
@@ -372,7 +372,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     if is_plain:
         out, pull_arrays, *rest = vjp(func, *given_primals, has_aux=has_aux)
 
-        def pull_plain(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        def pull_plain(cotangents: object, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
             (cotangents,) = convert_to_arrays(cotangents)[1]
             return convert_to_numpy(pull_arrays(cotangents, retain_graph, create_graph))
 
@@ -381,7 +381,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     if compiled is None and may_be_nested(func):
         out, pull, *rest = vjp(call_by_values(func), *split_nested(primals), has_aux=has_aux)
 
-        def pull_nested(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        def pull_nested(cotangents: object, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
             return rebuild_nested(pull(split_nested(cotangents), retain_graph, create_graph))
 
         return (rebuild_nested(out), pull_nested, *map(rebuild_nested, rest))
@@ -397,7 +397,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                 "Return it as aux, with has_aux=True. [nd-grad-dtype]"
             )
 
-    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+    def vjp_fn(cotangents: object, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         given, given_spec = tree_flatten(cotangents)
         if given_spec != spec:
             raise RuntimeError(
@@ -428,7 +428,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 _CALLS = {"vjp": "vjp(f, *primals)", "jvp": "jvp(f, primals, tangents)"}
 
 
-def _output_tensors(name: str, result: Any) -> tuple[list[Any], TreeSpec]:
+def _output_tensors(name: str, result: object) -> tuple[list[Any], TreeSpec]:
     outputs, spec = tree_flatten(result)
     if not outputs:
         raise RuntimeError(
@@ -444,7 +444,7 @@ def _output_tensors(name: str, result: Any) -> tuple[list[Any], TreeSpec]:
     return outputs, spec
 
 
-def _split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
+def _split_aux(name: str, result: object, has_aux: bool) -> tuple[Any, Any]:
     if not has_aux:
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:
@@ -455,7 +455,7 @@ def _split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     return result
 
 
-def _check_scalar(out: Any) -> None:
+def _check_scalar(out: object) -> None:
     if not isinstance(out, Variable):
         raise RuntimeError(
             f"grad_and_value(f)(*args): Expected f(*args) to return a tensor, got {type(out).__name__}. "
@@ -570,7 +570,7 @@ def _jvp_of(func: Callable[..., Any], strict: bool, has_aux: bool, primals: Any,
     return jvp(func, primals, tangents, strict=strict, has_aux=has_aux)
 
 
-def _check_primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[Any], list[Any], TreeSpec]:
+def _check_primals_and_tangents(name: str, primals: object, tangents: object) -> tuple[list[Any], list[Any], TreeSpec]:
     """Check that primals and tangents fit together; return their leaves and their structure."""
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         wrong = next(a for a in (primals, tangents) if not isinstance(a, tuple))
@@ -615,8 +615,8 @@ def _check_primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple
 @preserve_compiled
 def vmap(
     func: F,
-    in_dims: Any = 0,
-    out_dims: Any = 0,
+    in_dims: object = 0,
+    out_dims: object = 0,
     randomness: str = "error",
     *,
     chunk_size: int | None = None,
@@ -652,7 +652,7 @@ def vmap(
 
 
 @set_module("ndgrad.func")
-def chunk_vmap(func: F, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2) -> F:
+def chunk_vmap(func: F, in_dims: object = 0, out_dims: object = 0, randomness: str = "error", chunks: int = 2) -> F:
     """Map like `vmap`, with the batch computed in a given number of chunks.
 
     Args:
@@ -717,11 +717,11 @@ def _map_batched(func: F, in_dims: Any, out_dims: Any, randomness: str, chunk_si
     return wrapper  # type: ignore[return-value]  # the signature is that of func
 
 
-def _narrow(t: Any, dim: int, start: int, stop: int) -> Any:
+def _narrow(t: Payload, dim: int, start: int, stop: int) -> Payload:
     return tensor_ops.getitem(t, index=(*(slice(None),) * dim, slice(start, stop)))
 
 
-def _join_chunks(func: Any, parts: list[Any], out_dims: Any) -> Any:
+def _join_chunks(func: Callable[..., Any], parts: list[Any], out_dims: object) -> Payload:
     """Join the results of chunks along the batch dimension; an unbatched result is the same in all chunks."""
     flat = [tree_flatten(part)[0] for part in parts]
     dims = _out_dims(func, out_dims, tree_structure(parts[0]))
@@ -736,7 +736,9 @@ def name_of(func: Any) -> str:
     return getattr(func, "__name__", None) or repr(func)
 
 
-def _list_in_dims(func: Any, in_dims: Any, args: tuple[Any, ...], flat: list[Any]) -> list[int | None]:
+def _list_in_dims(
+    func: Callable[..., Any], in_dims: object, args: tuple[Any, ...], flat: list[Any]
+) -> list[int | None]:
     if isinstance(in_dims, list):
         in_dims = tuple(in_dims)
     call = f"vmap({name_of(func)}, in_dims={in_dims}, ...)(<inputs>)"
@@ -806,12 +808,12 @@ def _batch_size(flat: list[Any], dims: list[int | None]) -> int:
 def _run_batched(
     func: Callable[..., Any],
     flat: list[Any],
-    spec: Any,
+    spec: TreeSpec,
     dims: list[int | None],
-    out_dims: Any,
+    out_dims: object,
     size: int,
     randomness: str,
-    kwargs: Any,
+    kwargs: dict[str, Any],
 ) -> Any:
     with BatchLevel(size, randomness) as level:
         args = [batch_tensor(level, _to_front(t, d)) if d is not None else t for t, d in zip(flat, dims, strict=True)]
@@ -847,7 +849,7 @@ def _without_code(error: Exception) -> str:
     return str(error).rpartition(" [nd-")[0] or str(error)
 
 
-def _out_dims(func: Any, out_dims: Any, spec: TreeSpec) -> list[int | None]:
+def _out_dims(func: Callable[..., Any], out_dims: object, spec: TreeSpec) -> list[int | None]:
     """Return the batch dimension of each output."""
     if spec is LEAF and isinstance(out_dims, tuple) and len(out_dims) == 1:
         (out_dims,) = out_dims
@@ -867,17 +869,17 @@ def _out_dims(func: Any, out_dims: Any, spec: TreeSpec) -> list[int | None]:
     return dims
 
 
-def _payload_of(level: Level, t: Any) -> Any:
+def _payload_of(level: Level, t: Payload) -> Payload:
     """Return the payload of a batched tensor; an unbatched one is expanded, which costs nothing."""
     return t._array if level_number(t) == level.number else tensor_ops.expand(t, shape=(level.size, *t.shape))
 
 
-def _to_front(t: Any, dim: int) -> Any:
+def _to_front(t: Payload, dim: int) -> Payload:
     n = len(t.shape)
     return t if dim == 0 else tensor_ops.permute(t, dims=(dim, *(i for i in range(n) if i != dim)))
 
 
-def _from_front(t: Any, dim: int) -> Any:
+def _from_front(t: Payload, dim: int) -> Payload:
     n = len(t.shape)
     if not -n <= dim < n:
         raise IndexError(
@@ -888,5 +890,3 @@ def _from_front(t: Any, dim: int) -> Any:
     order = [*range(1, n)]
     order.insert(dim % n, 0)
     return tensor_ops.permute(t, dims=tuple(order))
-
-

@@ -263,7 +263,7 @@ class Check:
             "Trust fast_mode=False, or loosen atol. [nd-gradcheck]"
         )
 
-    # ----- what gradients must be besides right -----
+    # ----- further conditions on gradients ----------
 
     def zero_gives_zero(self) -> None:
         """Check that a zero cotangent gives zero gradients: they are linear in it."""
@@ -398,7 +398,7 @@ class Check:
                 f"{want} [nd-gradcheck]"
             )
 
-    # ----- telling what is wrong -----
+    # ----- reports -------------------
 
     def agree(self, analytical: Array, numerical: Array, number: int, i: int, mode: str) -> None:
         """Compare two Jacobians of shape (input elements, output elements)."""

@@ -15,7 +15,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.foundations.pytree import tree_flatten, tree_map, tree_unflatten
 from ndgrad.compat.autograd.boxes import box, conjugate, is_box, plain
 from ndgrad.numpy.coercion import as_array
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 __all__ = [
     "VSpace", "def_linear", "defjvp", "defjvp_argnum", "defjvp_argnums", "defvjp", "defvjp_argnum", "defvjp_argnums",
@@ -76,14 +79,14 @@ class Primitive:
         result = _Primitive.apply(call, *leaves)
         return tree_unflatten([*result], call.out_spec) if call.out_spec is not None else result
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object, owner: object = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
         return f"<primitive {getattr(self.fun, '__name__', self.fun)}>"
 
 
-def _plain_value(t: Any) -> Any:
+def _plain_value(t: object) -> Any:
     return plain(t.detach()) if isinstance(t, Variable) else t
 
 
@@ -251,7 +254,7 @@ def notrace_primitive(function: Callable[..., Any]) -> Primitive:
     return made
 
 
-def register_notrace(trace_type: Any, function: Primitive) -> None:
+def register_notrace(trace_type: object, function: Primitive) -> None:
     """Register that a primitive's results are constants.
 
     Args:
@@ -265,7 +268,7 @@ def register_notrace(trace_type: Any, function: Primitive) -> None:
     _own(function).traced = False
 
 
-def _own(function: Any) -> Primitive:
+def _own(function: Callable[..., Any]) -> Primitive:
     if not isinstance(function, Primitive):
         raise TypeError(
             f"rules can be given to functions made by @primitive, and {getattr(function, '__name__', function)!r} "
@@ -302,7 +305,7 @@ def defvjp(fun: Any, *vjpmakers: Any, argnums: Any = None) -> None:
     defvjp_argnums(fun, rule)
 
 
-def defvjp_argnums(fun: Any, vjpmaker: Rule) -> None:
+def defvjp_argnums(fun: Callable[..., Any], vjpmaker: Rule) -> None:
     """Define one rule for all arguments: `vjpmaker(argnums, ans, args, kwargs)(g)` is a sequence of gradients.
 
     Args:
@@ -319,7 +322,7 @@ def defvjp_argnums(fun: Any, vjpmaker: Rule) -> None:
     _own(fun).vjp = vjpmaker
 
 
-def defvjp_argnum(fun: Any, vjpmaker: Rule) -> None:
+def defvjp_argnum(fun: Callable[..., Any], vjpmaker: Rule) -> None:
     """Define one rule: `vjpmaker(argnum, ans, args, kwargs)(g)` is the gradient in that argument.
 
     Args:
@@ -394,7 +397,7 @@ def defjvp_argnum(fun: Any, jvpmaker: Rule) -> None:
     defjvp_argnums(fun, rule)
 
 
-def defjvp_argnums(fun: Any, jvpmaker: Rule) -> None:
+def defjvp_argnums(fun: Callable[..., Any], jvpmaker: Rule) -> None:
     """Define one forward rule for all arguments: `jvpmaker(argnums, tangents, ans, args, kwargs)`.
 
     Args:
@@ -411,7 +414,7 @@ def defjvp_argnums(fun: Any, jvpmaker: Rule) -> None:
     _own(fun).jvp = jvpmaker
 
 
-def def_linear(fun: Any) -> None:
+def def_linear(fun: Callable[..., Any]) -> None:
     """Define the forward rules of a function that is linear in each argument.
 
     Args:
@@ -445,7 +448,7 @@ class VSpace:
     2
     """
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.leaves, self._spec = tree_flatten(plain(box(value)))
         self.iscomplex = any(np.iscomplexobj(leaf) for leaf in self.leaves)
         self.size = sum((2 if np.iscomplexobj(leaf) else 1) * int(np.size(leaf)) for leaf in self.leaves)
@@ -477,7 +480,7 @@ class VSpace:
                     made[number][place] = unit
                     yield tree_unflatten(made, self._spec)
 
-    def add(self, x: Any, y: Any) -> Any:
+    def add(self, x: Payload, y: Payload) -> Payload:
         """Return the sum of two vectors.
 
         Args:
@@ -485,7 +488,7 @@ class VSpace:
         """
         return tree_map(lambda a, b: a + b, x, y)
 
-    def scalar_mul(self, x: Any, a: Any) -> Any:
+    def scalar_mul(self, x: Payload, a: Any) -> Payload:
         """Return a vector times a number.
 
         Args:
@@ -494,7 +497,7 @@ class VSpace:
         """
         return tree_map(lambda t: t * a, x)
 
-    def covector(self, x: Any) -> Any:
+    def covector(self, x: Payload) -> Payload:
         """Return the complex conjugate of a vector.
 
         Args:
@@ -502,7 +505,7 @@ class VSpace:
         """
         return tree_map(np.conj, x)
 
-    def inner_prod(self, x: Any, y: Any) -> Any:
+    def inner_prod(self, x: Payload, y: Payload) -> Any:
         """Return the real inner product of two vectors, the first conjugated.
 
         Args:
@@ -527,7 +530,7 @@ class VSpace:
         return f"VSpace({self._spec}, size {self.size})"
 
 
-def vspace(value: Any) -> VSpace:
+def vspace(value: object) -> VSpace:
     """Return the space of a value.
 
     Args:

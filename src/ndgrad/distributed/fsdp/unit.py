@@ -250,7 +250,7 @@ class Unit:
             self._gathering[0].wait()
         self.block = self._gathering = None
 
-    # ----- what modules see -----
+    # ----- parameters as modules see them ---
 
     def show_wholes(self, passes: Passes) -> None:
         """Give the modules whole parameters, as results of a graph node."""
@@ -273,7 +273,7 @@ class Unit:
         for p in self.params:
             p.put(p.value)
 
-    # ----- what graphs keep -----
+    # ----- tensors that graphs keep ---
 
     def place_of(self, t: Any) -> Place | None:
         """Return the place of a tensor in the block, or None if it lies elsewhere."""

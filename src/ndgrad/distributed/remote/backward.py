@@ -235,7 +235,7 @@ class Pass:
             self.context.failure = None
 
 
-# ----- what ranks ask of each other -----------------------------------------------------------------------------------
+# ----- requests between ranks -----------------------------------------------------------------------------------------
 
 
 def _part(context_id: int, number: int, keep: bool) -> Pass:
@@ -277,7 +277,7 @@ def _give_up(context_id: int, number: int, told: str) -> None:
         part.context.failure = told
 
 
-# ----- what users call ------------------------------------------------------------------------------------------------
+# ----- public functions -----------------------------------------------------------------------------------------------
 
 
 def _checked_roots(roots: Any) -> list[Any]:

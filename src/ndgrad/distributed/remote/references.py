@@ -153,7 +153,7 @@ class RRef(Generic[T]):
         made._owner, made._number, made._name = owner, number, name
         return made
 
-    # ----- who has it -----
+    # ----- owners and users ---
 
     def is_owner(self) -> bool:
         """True if the value lies on this rank."""

@@ -400,7 +400,7 @@ def _as_parameter(value: Any) -> Any:
     return Parameter(value) if is_tensor else value
 
 
-def _entry_text(value: Any, dtype_text: Callable[[Any], str]) -> str:
+def _entry_text(value: object, dtype_text: Callable[[Any], str]) -> str:
     if not isinstance(value, Variable):
         return f"Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
@@ -440,7 +440,7 @@ class ParameterList(Module):
             return out
         return getattr(self, str(_place(len(self), index)))
 
-    def __setitem__(self, index: int, value: Any) -> None:
+    def __setitem__(self, index: int, value: object) -> None:
         setattr(self, str(_place(len(self), index)), _as_parameter(value))
 
     def __len__(self) -> int:
@@ -455,7 +455,7 @@ class ParameterList(Module):
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if not name.isdigit()]
 
-    def append(self, value: Any) -> Self:
+    def append(self, value: object) -> Self:
         """Append a value.
 
         Args:
@@ -520,7 +520,7 @@ class ParameterDict(Module):
     def __getitem__(self, key: str) -> Any:
         return getattr(self, self._attribute(key))
 
-    def __setitem__(self, key: str, value: Any) -> None:
+    def __setitem__(self, key: str, value: object) -> None:
         attribute = self._attribute(key)
         self._keys[key] = None
         setattr(self, attribute, _as_parameter(value))
@@ -545,7 +545,7 @@ class ParameterDict(Module):
         """Return another dictionary of the same parameters."""
         return ParameterDict(OrderedDict(self.items()))
 
-    def setdefault(self, key: str, default: Any = None) -> Any:
+    def setdefault(self, key: str, default: object = None) -> Any:
         """Return the value of a key, after setting it to the default if it is missing.
 
         Args:
@@ -577,7 +577,7 @@ class ParameterDict(Module):
         self._keys[key] = None  # pop expects the key
         return key, self.pop(key)
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: object = None) -> Any:
         """Return the value of a key, or the default.
 
         Args:
@@ -586,7 +586,7 @@ class ParameterDict(Module):
         """
         return self[key] if key in self else default  # noqa: SIM401
 
-    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+    def fromkeys(self, keys: Iterable[str], default: object = None) -> ParameterDict:
         """Return a dictionary with one value under several keys.
 
         Args:

@@ -388,7 +388,7 @@ def _hook_last_node(module: Module, result: Any, hooks: list[Hook]) -> None:
         node.register_hook(lambda grad_input, grad_output, hook=hook: hook(module, grad_input, grad_output))
 
 
-# ----- where gradients enter and leave a module -----------------------------------------------------------------------
+# ----- gradients at the edges of a module -----------------------------------------------------------------------------
 
 
 class _Passage(Function):

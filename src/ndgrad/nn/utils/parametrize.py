@@ -261,7 +261,7 @@ def _add_property(module: Module, name: str) -> None:
     setattr(type(module), name, property(get, put))
 
 
-# ----- what users call ------------------------------------------------------------------------------------------------
+# ----- public functions -----------------------------------------------------------------------------------------------
 
 
 def register_parametrization(

@@ -475,7 +475,7 @@ class CustomFromMask(BasePruningMethod):
         return super().apply(module, name, mask=mask)
 
 
-# ----- what users call ------------------------------------------------------------------------------------------------
+# ----- public functions -----------------------------------------------------------------------------------------------
 
 
 def identity(module: Module, name: str) -> Module:

@@ -158,8 +158,7 @@ class RBFInterpolator:
         return (parts @ self._coefficients).reshape((points.shape[0], *self.shape))
 
 
-# ----- triangulations and neighbours
-# -------------------------------------------------------------------------------------------------------
+# ----- triangulations and neighbours ----------------------------------------------------------------------------------
 
 
 def _as_points(x: ArrayLike, *more: Any) -> Array:
@@ -284,8 +283,7 @@ def griddata(
     )
 
 
-# ----- polynomials through points
-# -----------------------------------------------------------------------------------------------------------------
+# ----- polynomials through points -------------------------------------------------------------------------------------
 
 
 class BarycentricInterpolator:

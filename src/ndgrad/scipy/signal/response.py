@@ -312,8 +312,7 @@ def sos2tf(sos: ArrayLike) -> tuple[Array, Array]:
     return b, a
 
 
-# ----- frequency transformations
-# ------------------------------------------------------------------------------------------------------------
+# ----- frequency transformations --------------------------------------------------------------------------------------
 
 
 def _powers_of(coefficients: list[Any], numerator: Array, denominator: Array, degree: int) -> Array:

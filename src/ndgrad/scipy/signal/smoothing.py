@@ -247,8 +247,7 @@ def resample(
     return made, numpy.arange(num) * (times[1] - times[0]) * n / float(num) + times[0]
 
 
-# ----- medians and local means
-# --------------------------------------------------------------------------------------------------------------
+# ----- medians and local means ----------------------------------------------------------------------------------------
 
 
 def medfilt(volume: ArrayLike, kernel_size: Shape | None = None) -> Array:

@@ -106,7 +106,7 @@ class SparseArray:
         found = as_sparse(arg)
         return found.data, found.pattern
 
-    # ----- what it is -----
+    # ----- kind and shape ---
 
     @property
     def shape(self) -> tuple[int, int]:

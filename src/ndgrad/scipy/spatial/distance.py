@@ -14,7 +14,7 @@ import ndgrad.numpy as dnp
 from ndgrad.scipy._without_rules import floating, make_module_getattr, public_of
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Array, ArrayLike
+    from ndgrad._typing import Array, ArrayLike, Payload
 
 __all__ = [
     "braycurtis", "canberra", "cdist", "chebyshev", "cityblock", "correlation", "cosine", "euclidean", "jensenshannon",
@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-# ----- of two vectors -------------------------------------------------------------------------------------------------
+# ----- distances of two vectors ---------------------------------------------------------------------------------------
 
 
 def _vectors(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> tuple[Any, Any, Any]:
@@ -35,11 +35,11 @@ def _vectors(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> tuple[An
     return a, b, weights
 
 
-def _sum(values: Any, w: Any) -> Any:
+def _sum(values: Payload, w: Payload) -> Payload:
     return (values if w is None else values * w).sum(-1)
 
 
-def _norm(values: Any, p: float = 2.0) -> Any:
+def _norm(values: Payload, p: float = 2.0) -> Payload:
     return dnp.linalg.norm(values, p, axis=-1)
 
 
@@ -126,7 +126,7 @@ def chebyshev(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> Array:
     return _largest(a, b, weights)
 
 
-def _largest(a: Any, b: Any, w: Any = None) -> Any:
+def _largest(a: Payload, b: Payload, w: Payload = None) -> Payload:
     """Return the largest difference; weights select components."""
     gaps = abs(a - b)
     return (gaps if w is None else dnp.where(w.detach() > 0, gaps, 0.0)).max(-1)
@@ -167,7 +167,7 @@ def cosine(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> Array:
     return correlation(u, v, w, centered=False)
 
 
-def _angle(a: Any, b: Any, w: Any) -> Any:
+def _angle(a: Payload, b: Payload, w: Payload) -> Payload:
     if w is None:
         return 1 - (a * b).sum(-1) / (_norm(a) * _norm(b))
     return 1 - (a * b * w).sum(-1) / dnp.sqrt((a * a * w).sum(-1) * (b * b * w).sum(-1))
@@ -205,7 +205,7 @@ def canberra(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> Array:
     return _canberra(a, b, weights)
 
 
-def _canberra(a: Any, b: Any, w: Any = None) -> Any:
+def _canberra(a: Payload, b: Payload, w: Payload = None) -> Payload:
     sizes = abs(a) + abs(b)
     empty = sizes.detach() == 0
     return _sum(dnp.where(empty, 0.0, abs(a - b) / dnp.where(empty, 1.0, sizes)), w)
@@ -228,7 +228,7 @@ def mahalanobis(u: ArrayLike, v: ArrayLike, VI: ArrayLike) -> Array:
     return _root(difference @ floating(VI) @ difference)
 
 
-def _root(square: Any) -> Any:
+def _root(square: Payload) -> Payload:
     """Return the square root, with derivative 0 at 0."""
     zero = square.detach() == 0
     return dnp.where(zero, 0.0, dnp.sqrt(dnp.where(zero, 1.0, square)))
@@ -272,24 +272,24 @@ def jensenshannon(
     return _root((both if base is None else both / np.log(base)) / 2.0)
 
 
-def _relative_entropy(x: Any, y: Any) -> Any:
+def _relative_entropy(x: Payload, y: Payload) -> Payload:
     empty = x.detach() == 0
     safe = dnp.where(empty, 1.0, x)
     return dnp.where(empty, 0.0, safe * dnp.log(safe / dnp.where(empty, 1.0, y)))
 
 
-# ----- of all rows ----------------------------------------------------------------------------------------------------
+# ----- distances of all rows ------------------------------------------------------------------------------------------
 
 
-def _power(p: float = 2.0, w: Any = None) -> Callable[[Any, Any], Any]:
+def _power(p: float = 2.0, w: Payload = None) -> Callable[[Any, Any], Any]:
     return lambda a, b: _norm(a - b if w is None or p == np.inf else w ** (1 / p) * (a - b), p)
 
 
-def _centre(x: Any) -> Any:
+def _centre(x: Payload) -> Payload:
     return x - x.mean(-1, keepdims=True)
 
 
-def _measure(a: Any, b: Any, inverse: Any) -> Any:
+def _measure(a: Payload, b: Payload, inverse: Payload) -> Payload:
     gap = a - b
     return _root(((gap @ inverse) * gap).sum(-1))
 
@@ -367,7 +367,7 @@ def pdist(X: ArrayLike, metric: str | Callable[..., Any] = "euclidean", **kwargs
     return _distances(metric, x[first], x[second], x, kwargs)
 
 
-def _distances(metric: str, a: Any, b: Any, rows: Any, options: dict[str, Any]) -> Any:
+def _distances(metric: str, a: Payload, b: Payload, rows: Payload, options: dict[str, Any]) -> Payload:
     name = _NAMES.get(metric.lower(), metric.lower())
     if name not in _METRICS:
         raise NotImplementedError(

@@ -44,7 +44,7 @@ def scipys(name: str) -> Any:
     return getattr(scipy_module("stats", f"ndgrad.scipy.stats.{name}"), name)
 
 
-# ----- what has no formula here ---------------------------------------------------------------------------------------
+# ----- functions without a formula here -------------------------------------------------------------------------------
 
 
 F = TypeVar("F", bound=Callable[..., Any])

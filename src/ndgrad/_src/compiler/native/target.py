@@ -194,7 +194,7 @@ def _check_processor(name: str) -> Target:
     return target
 
 
-# ----- what LLVM says about this machine ------------------------------------------------------------------------------
+# ----- LLVM's description of this machine -----------------------------------------------------------------------------
 
 
 class _Toolchain(NamedTuple):

@@ -75,8 +75,7 @@ class Reals:
         return self.where(none, self.div(a, size), re), self.where(none, self.div(b, size), im)
 
 
-# ----- rules built from formulas
-# ---------------------------------------------------------------------------------------
+# ----- rules built from formulas --------------------------------------------------------------------------------------
 
 
 def elementwise(rules: Rules, *names: str) -> Callable[[Callable[..., Pair | Part | None]], Callable[..., Any]]:

@@ -88,7 +88,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class TracedFunction:
-    """A function with the circumstances in which it is traced."""
+    """A function to trace, with its environment, its arguments and the known outcomes of conditions."""
 
     function: Callable[..., Any]
     name: str

@@ -112,8 +112,8 @@ class GraphPicture:
 
 
 def picture_of(
-    roots: Any,
-    params: Any,
+    roots: object,
+    params: object,
     frame: FrameType,
     limit: int | None,
     times: Mapping[int, tuple[float, float]] | None = None,
@@ -127,7 +127,7 @@ def picture_of(
 
 
 @set_module("ndgrad.autograd.graph")
-def show(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> GraphPicture:
+def show(roots: object, params: object = None, *, limit: int | None = LARGEST) -> GraphPicture:
     """Return the graph behind tensors, as an object that a notebook draws and a terminal prints.
 
     `roots` is a tensor, a gradient edge, a node, or a list or a dict (name -> tensor) of them. `params` gives names to
@@ -156,7 +156,7 @@ def show(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> Grap
 
 
 @set_module("ndgrad.autograd.graph")
-def tree(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
+def tree(roots: object, params: object = None, *, limit: int | None = LARGEST) -> str:
     """Return the graph behind tensors as text (see `show` for the arguments); `limit` counts lines, None prints all.
 
     Args:
@@ -178,7 +178,7 @@ def tree(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
 
 
 @set_module("ndgrad.autograd.graph")
-def to_dot(roots: Any, params: Any = None) -> str:
+def to_dot(roots: object, params: object = None) -> str:
     """Return the graph behind tensors in the language of Graphviz (see `show` for the arguments).
 
     Args:
@@ -189,7 +189,7 @@ def to_dot(roots: Any, params: Any = None) -> str:
 
 
 @set_module("ndgrad.autograd.graph")
-def to_svg(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
+def to_svg(roots: object, params: object = None, *, limit: int | None = LARGEST) -> str:
     """Return the graph behind tensors as an SVG picture (see `show` for the arguments).
 
     Args:
@@ -201,7 +201,7 @@ def to_svg(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> st
 
 
 @set_module("ndgrad.autograd.graph")
-def draw(roots: Any, path: str | os.PathLike[str], params: Any = None, *, limit: int | None = LARGEST) -> None:
+def draw(roots: object, path: str | os.PathLike[str], params: object = None, *, limit: int | None = LARGEST) -> None:
     """Write the graph behind tensors to a file: .svg, .html, .dot or .txt (see `show` for the other arguments).
 
     Args:

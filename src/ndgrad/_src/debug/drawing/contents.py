@@ -107,7 +107,7 @@ class Contents:
         return text + (f", {format_bytes(self.saved_bytes)} saved for backward" if self.saved_bytes else "")
 
 
-def gather(roots: Any, names: Names) -> Contents:
+def gather(roots: object, names: Names) -> Contents:
     """Collect the contents of a picture of the graph behind tensors, gradient edges or nodes."""
     starts = list(_roots(roots))
     nodes = list(iterate_nodes(dict.fromkeys(node for node, _, _ in starts)))
@@ -138,7 +138,7 @@ def _show_lines_once(boxes: list[Box]) -> None:
             box.source = box.place.text
 
 
-def _roots(roots: Any) -> Iterator[tuple[Node, int, str | None]]:
+def _roots(roots: object) -> Iterator[tuple[Node, int, str | None]]:
     if isinstance(roots, Mapping):
         pairs: Iterable[tuple[Any, Any]] = roots.items()
     elif isinstance(roots, (Variable, GradientEdge, Node)):

@@ -7,10 +7,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from inspect import CO_OPTIMIZED
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.core.node import Node
 from ndgrad._src.core.variable import Variable
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 #: Names used by the interpreter or a notebook: `_`, `_12`, `__`, and private ones.
 _HIDDEN = "_"
@@ -28,7 +31,7 @@ class Names:
     variables come second; a module among them provides its parameters' names.
     """
 
-    def __init__(self, params: Any = None, frame: FrameType | None = None) -> None:
+    def __init__(self, params: object = None, frame: FrameType | None = None) -> None:
         self._tensors: dict[int, list[str]] = {}
         self._results: dict[Node, list[tuple[int, str]]] = {}
         self._alive: list[Any] = []  # keeps identities unique
@@ -47,7 +50,7 @@ class Names:
                         for path, tensor in kind(value):
                             self._add(name + path, tensor)
 
-    def _add(self, name: str, value: Any) -> None:
+    def _add(self, name: str, value: Payload) -> None:
         known = self._tensors.get(id(value))
         if known is not None:
             return  # The first name is the best: given names, then the nearest variable's.
@@ -58,7 +61,7 @@ class Names:
             number = 0 if value._meta is None else value._meta.output_nr
             self._results.setdefault(node, []).append((number, name))
 
-    def leaf_names(self, leaf: Any) -> list[str]:
+    def leaf_names(self, leaf: Variable) -> list[str]:
         return list(self._tensors.get(id(leaf), ()))
 
     def result_names(self, node: Node) -> list[str]:
@@ -81,18 +84,18 @@ def _locals(frame: FrameType) -> dict[str, Any]:
     return found
 
 
-def _tensors_in(value: Any) -> Iterator[tuple[str, Any]]:
+def _tensors_in(value: Payload) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Variable):
         yield "", value
 
 
-def _parameters_in(value: Any) -> Iterator[tuple[str, Any]]:
+def _parameters_in(value: Payload) -> Iterator[tuple[str, Any]]:
     if not isinstance(value, (type, Variable)) and callable(getattr(value, "named_parameters", None)):
         for path, tensor in value.named_parameters():
             yield f".{path}" if path else "", tensor
 
 
-def _elements_in(value: Any) -> Iterator[tuple[str, Any]]:
+def _elements_in(value: Payload) -> Iterator[tuple[str, Any]]:
     if not isinstance(value, (dict, list, tuple)) or len(value) > _MANY:
         return
     for key, tensor in value.items() if isinstance(value, dict) else enumerate(value):

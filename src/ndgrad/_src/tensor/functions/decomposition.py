@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.core.detach_checks import at_stake
@@ -13,6 +13,7 @@ from ndgrad._src.ops import index as index_ops
 from ndgrad._src.ops import solve as solve_ops
 from ndgrad._src.ops import triangle as triangle_ops
 from ndgrad._src.ops.matrix import LinAlgError
+from ndgrad._src.tensor import return_types
 from ndgrad._src.tensor.functions import triangle
 from ndgrad._src.tensor.functions.product import takes_out
 from ndgrad._src.tensor.functions.solve import keep_successes
@@ -30,95 +31,6 @@ from ndgrad._src.tensor.storage import values_to_check
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
-
-
-class CholeskyInfo(NamedTuple):
-    """A Cholesky factor, and an `info` that is nonzero for matrices without one.
-
-    >>> import ndgrad
-    >>> ndgrad.linalg.cholesky_ex(ndgrad.eye(2)).info
-    tensor(0, dtype=ndgrad.int32)
-    """
-
-    L: Tensor
-    info: Tensor
-
-
-class LUFactor(NamedTuple):
-    """Packed factors and row exchanges.
-
-    >>> import ndgrad
-    >>> ndgrad.linalg.lu_factor(ndgrad.eye(2)).pivots
-    tensor([1, 2], dtype=ndgrad.int32)
-    """
-
-    LU: Tensor
-    pivots: Tensor
-
-
-class LUFactorInfo(NamedTuple):
-    """Packed factors, row exchanges, and the first zero on U's diagonal.
-
-    >>> import ndgrad
-    >>> ndgrad.linalg.lu_factor_ex(ndgrad.zeros(2, 2)).info
-    tensor(1, dtype=ndgrad.int32)
-    """
-
-    LU: Tensor
-    pivots: Tensor
-    info: Tensor
-
-
-class LU(NamedTuple):
-    """Factors P L U.
-
-    >>> import ndgrad
-    >>> ndgrad.linalg.lu(ndgrad.eye(2)).U
-    tensor([[1., 0.],
-            [0., 1.]])
-    """
-
-    P: Tensor
-    L: Tensor
-    U: Tensor
-
-
-class QR(NamedTuple):
-    """Factors of a QR decomposition.
-
-    >>> import ndgrad
-    >>> ndgrad.linalg.qr(ndgrad.eye(2)).R.abs()
-    tensor([[1., 0.],
-            [0., 1.]])
-    """
-
-    Q: Tensor
-    R: Tensor
-
-
-class SVD(NamedTuple):
-    """Factors of a singular value decomposition: U diag(S) Vh.
-
-    >>> import ndgrad
-    >>> ndgrad.linalg.svd(ndgrad.eye(2)).S
-    tensor([1., 1.])
-    """
-
-    U: Tensor
-    S: Tensor
-    Vh: Tensor
-
-
-class Eigen(NamedTuple):
-    """Eigenvalues and eigenvectors.
-
-    >>> import ndgrad
-    >>> ndgrad.linalg.eigh(ndgrad.eye(2)).eigenvalues
-    tensor([1., 1.])
-    """
-
-    eigenvalues: Tensor
-    eigenvectors: Tensor
 
 
 # ----- Cholesky, LU, QR -----------------------------------------------------------------------------------------------
@@ -158,7 +70,9 @@ def _require_pivoting(name: str, pivot: bool) -> None:
 
 
 @takes_out
-def lu_factor(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, Tensor] | None = None) -> LUFactor:
+def lu_factor(
+    A: Tensor, *, pivot: bool = True, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.linalg_lu_factor:
     """Return L and U packed in one matrix, and the row exchanges counted from 1. A zero on the diagonal of U raises.
 
     Args:
@@ -179,7 +93,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, Tensor] | Non
     _require_pivoting("lu_factor", pivot)
     packed, pivots = solve_ops.lu_factor(A)
     _require_pivots("lu_factor", packed)
-    return LUFactor(packed, pivots)
+    return return_types.linalg_lu_factor(packed, pivots)
 
 
 def _require_pivots(name: str, packed: Tensor) -> None:
@@ -196,7 +110,7 @@ def _require_pivots(name: str, packed: Tensor) -> None:
 @takes_out
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: tuple[Tensor, Tensor, Tensor] | None = None
-) -> LUFactorInfo:
+) -> return_types.linalg_lu_factor_ex:
     """`lu_factor`, with the index of the first zero on the diagonal of U in `info`, counted from 1, or 0.
 
     Args:
@@ -223,11 +137,11 @@ def lu_factor_ex(
         info = selection.where(comparison.gt(first, count), 0, first)
     if check_errors:
         _require_pivots("lu_factor_ex", packed)
-    return LUFactorInfo(packed, pivots, info)
+    return return_types.linalg_lu_factor_ex(packed, pivots, info)
 
 
 @takes_out
-def lu(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, Tensor, Tensor] | None = None) -> LU:
+def lu(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, Tensor, Tensor] | None = None) -> return_types.linalg_lu:
     """The factors of A = P L U.
 
     Args:
@@ -247,7 +161,7 @@ def lu(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, Tensor, Tensor] | No
     require_matrices("lu", A)
     require_precision("lu", A)
     _require_pivoting("lu", pivot)
-    return LU(*lu_unpack(*solve_ops.lu_factor(A)))
+    return return_types.linalg_lu(*lu_unpack(*solve_ops.lu_factor(A)))
 
 
 @takes_out
@@ -258,7 +172,7 @@ def lu_unpack(
     unpack_pivots: bool = True,
     *,
     out: tuple[Tensor, Tensor, Tensor] | None = None,
-) -> LU:
+) -> return_types.lu_unpack:
     """Return P, L and U from packed factors and row exchanges; parts not unpacked are empty.
 
     Args:
@@ -287,7 +201,7 @@ def lu_unpack(
         ones = ones if m == k else index_ops.getitem(ones, index=(slice(None), slice(0, k)))
         L = arithmetic.add(triangle_ops.tril(left, diagonal=-1), ones)
         U = triangle_ops.triu(upper, diagonal=0)
-    return LU(P, L, U)
+    return return_types.lu_unpack(P, L, U)
 
 
 @takes_out
@@ -326,7 +240,7 @@ def lu_solve(
 
 
 @takes_out
-def qr(A: Tensor, mode: str = "reduced", *, out: tuple[Tensor, Tensor] | None = None) -> QR:
+def qr(A: Tensor, mode: str = "reduced", *, out: tuple[Tensor, Tensor] | None = None) -> return_types.linalg_qr:
     """Return Q with orthonormal columns and upper triangular R, A = Q R.
 
     Modes: "reduced"; "complete" (a square Q, which has no derivative if A has more rows than columns); "r" (an empty
@@ -352,8 +266,8 @@ def qr(A: Tensor, mode: str = "reduced", *, out: tuple[Tensor, Tensor] | None = 
         )
     if mode == "r":
         R = ops.qr(A, mode="reduced")[1]
-        return QR(lift(library_of(payload(A)).empty((0,), dtype=payload(R).dtype)), R)
-    return QR(*ops.qr(A, mode=mode))
+        return return_types.linalg_qr(lift(library_of(payload(A)).empty((0,), dtype=payload(R).dtype)), R)
+    return return_types.linalg_qr(*ops.qr(A, mode=mode))
 
 
 @takes_out
@@ -398,7 +312,7 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
 @takes_out
 def cholesky_ex(
     A: Tensor, *, upper: bool = False, check_errors: bool = False, out: tuple[Tensor, Tensor] | None = None
-) -> CholeskyInfo:
+) -> return_types.linalg_cholesky_ex:
     """Return the Cholesky factor, and in `info` the order of the first non-positive leading minor, or 0.
 
     The factor of a matrix that is not positive definite is unfinished, as LAPACK leaves it.
@@ -416,7 +330,7 @@ def cholesky_ex(
     require_square("cholesky_ex", A)
     require_precision("cholesky_ex", A)
     try:
-        return CholeskyInfo(cholesky(A, upper=upper), _zero_info(A))
+        return return_types.linalg_cholesky_ex(cholesky(A, upper=upper), _zero_info(A))
     except LinAlgError:
         if check_errors:
             raise
@@ -424,7 +338,9 @@ def cholesky_ex(
     matrices = array.conj().swapaxes(-1, -2) if upper else array
     unfinished, info = solve_ops.factor_as_far_as_possible(library_of(array), matrices)
     unfinished = lift(unfinished.conj().swapaxes(-1, -2) if upper else unfinished)
-    return CholeskyInfo(keep_successes(lambda a: cholesky(a, upper=upper), A, info, unfinished), lift(info))
+    return return_types.linalg_cholesky_ex(
+        keep_successes(lambda a: cholesky(a, upper=upper), A, info, unfinished), lift(info)
+    )
 
 
 def _zero_info(A: Tensor) -> Tensor:
@@ -442,7 +358,7 @@ def svd(
     *,
     driver: str | None = None,
     out: tuple[Tensor, Tensor, Tensor] | None = None,
-) -> SVD:
+) -> return_types.linalg_svd:
     """Return U, S and Vh with A = U diag(S) Vh, singular values in descending order.
 
     The signs (phases) of singular vectors are arbitrary, and a loss must not depend on them. If two singular values are
@@ -466,7 +382,7 @@ def svd(
     require_matrices("svd", A)
     require_precision("svd", A)
     _check_driver("svd", driver)
-    return SVD(*ops.svd(A, full_matrices=full_matrices))
+    return return_types.linalg_svd(*ops.svd(A, full_matrices=full_matrices))
 
 
 def _check_driver(name: str, driver: str | None) -> None:
@@ -509,7 +425,7 @@ def _parse_triangle(UPLO: str) -> str:
 
 
 @takes_out
-def eigh(A: Tensor, UPLO: str = "L", *, out: tuple[Tensor, Tensor] | None = None) -> Eigen:
+def eigh(A: Tensor, UPLO: str = "L", *, out: tuple[Tensor, Tensor] | None = None) -> return_types.linalg_eigh:
     """Return eigenvalues, ascending, and eigenvectors of Hermitian matrices. Only the triangle UPLO is read.
 
     The signs (phases) of eigenvectors are arbitrary, and a loss must not depend on them. If two eigenvalues are equal,
@@ -529,7 +445,7 @@ def eigh(A: Tensor, UPLO: str = "L", *, out: tuple[Tensor, Tensor] | None = None
     """
     require_square("eigh", A)
     require_precision("eigh", A)
-    return Eigen(*ops.eigh(A, UPLO=_parse_triangle(UPLO)))
+    return return_types.linalg_eigh(*ops.eigh(A, UPLO=_parse_triangle(UPLO)))
 
 
 @takes_out
@@ -556,7 +472,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor
 
 
 @takes_out
-def eig(A: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Eigen:
+def eig(A: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.linalg_eig:
     """Return eigenvalues and eigenvectors (of norm one) of square matrices, always complex.
 
     Args:
@@ -573,7 +489,7 @@ def eig(A: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Eigen:
     """
     require_square("eig", A)
     require_precision("eig", A)
-    return Eigen(*ops.eig(A))
+    return return_types.linalg_eig(*ops.eig(A))
 
 
 @takes_out

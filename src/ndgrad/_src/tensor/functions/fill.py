@@ -97,7 +97,7 @@ def fill(input: Tensor, value: TensorLike) -> Tensor:
     return ops.fill(input, value=_fit_number(value, np_dtype(input)))
 
 
-def _fit_number(value: Any, dtype: np.dtype[Any]) -> Any:
+def _fit_number(value: object, dtype: np.dtype[Any]) -> Any:
     """Return the number as stored in `dtype`; only a fractional part may be dropped."""
     if isinstance(value, complex) and dtype.kind != "c":
         if value.imag:

@@ -3,42 +3,18 @@ torch.linalg."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ndgrad._src.ops import ldl as ops
 from ndgrad._src.ops import shape
 from ndgrad._src.ops.matrix import LinAlgError, adjoint, transpose
 from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.tensor import return_types
 from ndgrad._src.tensor.functions.product import broadcast_shapes, takes_out
 from ndgrad._src.tensor.matrix_arguments import payload, require_matrices, require_precision, require_square
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
-
-
-class LDLFactor(NamedTuple):
-    """Packed factors and row exchanges.
-
-    >>> import ndgrad
-    >>> ndgrad.linalg.ldl_factor(ndgrad.eye(2)).pivots
-    tensor([1, 2], dtype=ndgrad.int32)
-    """
-
-    LD: Tensor
-    pivots: Tensor
-
-
-class LDLFactorInfo(NamedTuple):
-    """Packed factors, row exchanges, and the first zero pivot.
-
-    >>> import ndgrad
-    >>> ndgrad.linalg.ldl_factor_ex(ndgrad.zeros(2, 2)).info
-    tensor(1, dtype=ndgrad.int32)
-    """
-
-    LD: Tensor
-    pivots: Tensor
-    info: Tensor
 
 
 @takes_out
@@ -48,7 +24,7 @@ def ldl_factor_ex(
     hermitian: bool = False,
     check_errors: bool = False,
     out: tuple[Tensor, Tensor, Tensor] | None = None,
-) -> LDLFactorInfo:
+) -> return_types.linalg_ldl_factor_ex:
     """Return the factors of A = L D L^T (L D L^H with `hermitian`), packed as in LAPACK; row exchanges, counted from 1
     and negative in blocks of two; and the index of the first zero pivot, or 0. Only the lower triangle of A is read.
 
@@ -64,7 +40,7 @@ def ldl_factor_ex(
     """
     require_square("ldl_factor_ex", A)
     require_precision("ldl_factor_ex", A)
-    made = LDLFactorInfo(*ops.ldl_factor(A, hermitian=hermitian))
+    made = return_types.linalg_ldl_factor_ex(*ops.ldl_factor(A, hermitian=hermitian))
     if check_errors:
         _require_pivots("ldl_factor_ex", A, made.info)
     return made
@@ -81,7 +57,9 @@ def _require_pivots(name: str, A: Tensor, info: Tensor) -> None:
 
 
 @takes_out
-def ldl_factor(A: Tensor, *, hermitian: bool = False, out: tuple[Tensor, Tensor] | None = None) -> LDLFactor:
+def ldl_factor(
+    A: Tensor, *, hermitian: bool = False, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.linalg_ldl_factor:
     """Return the packed factors of A = L D L^T (L D L^H with `hermitian`), and row exchanges, for `ldl_solve`.
 
     Args:
@@ -102,7 +80,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False, out: tuple[Tensor, Tensor]
     require_precision("ldl_factor", A)
     packed, pivots, info = ops.ldl_factor(A, hermitian=hermitian)
     _require_pivots("ldl_factor", A, info)
-    return LDLFactor(packed, pivots)
+    return return_types.linalg_ldl_factor(packed, pivots)
 
 
 @takes_out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from ndgrad._src.ops import (
 )
 from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.ops import index as index_ops
+from ndgrad._src.tensor import return_types
 from ndgrad._src.tensor.arguments import as_dim, both_worlds
 from ndgrad._src.tensor.functions.norm import matrix_norm
 from ndgrad._src.tensor.functions.product import broadcast_shapes, conjugate, cross_along, takes_out
@@ -47,18 +48,6 @@ from ndgrad._src.tensor.storage import values_to_check
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor, Tensors
-
-class SignLogdet(NamedTuple):
-    """Sign and logarithm of the modulus of a determinant.
-
-    >>> import ndgrad
-    >>> ndgrad.linalg.slogdet(ndgrad.eye(2)).sign
-    tensor(1.)
-    """
-
-    sign: Tensor
-    logabsdet: Tensor
-
 
 # ----- determinants ---------------------------------------------------------------------------------------------------
 
@@ -84,7 +73,7 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @takes_out
-def slogdet(A: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> SignLogdet:
+def slogdet(A: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.linalg_slogdet:
     """Return the sign (a complex number of modulus one) of the determinant, and the logarithm of its modulus.
 
     Args:
@@ -101,7 +90,7 @@ def slogdet(A: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> SignLogde
     """
     require_square("slogdet", A)
     require_precision("slogdet", A)
-    return SignLogdet(*determinant.slogdet(A))
+    return return_types.linalg_slogdet(*determinant.slogdet(A))
 
 
 def logdet(input: Tensor) -> Tensor:

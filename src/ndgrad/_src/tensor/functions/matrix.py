@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
@@ -10,8 +10,9 @@ from ndgrad._src.core.variable import np_dtype, wrap_like
 from ndgrad._src.ops import shape
 from ndgrad._src.ops import solve as solve_ops
 from ndgrad._src.ops.matrix import LinAlgError
+from ndgrad._src.tensor import return_types
 from ndgrad._src.tensor.functions import decomposition, linalg, solve, triangle
-from ndgrad._src.tensor.functions.decomposition import QR, LUFactor, lu_unpack
+from ndgrad._src.tensor.functions.decomposition import lu_unpack
 from ndgrad._src.tensor.functions.product import takes_out
 from ndgrad._src.tensor.matrix_arguments import (
     adjoint,
@@ -40,33 +41,6 @@ METHODS = (
 det, slogdet, logdet = linalg.det, linalg.slogdet, linalg.logdet
 matrix_exp, matrix_power = linalg.matrix_exp, linalg.matrix_power
 orgqr = decomposition.householder_product
-
-
-class SVD(NamedTuple):
-    """Factors U diag(S) V^H: the third one is V itself.
-
-    >>> import ndgrad
-    >>> ndgrad.svd(ndgrad.eye(2)).V.abs()
-    tensor([[1., 0.],
-            [0., 1.]])
-    """
-
-    U: Tensor
-    S: Tensor
-    V: Tensor
-
-
-class TriangularSolve(NamedTuple):
-    """A solution, and the matrix of the system.
-
-    >>> import ndgrad
-    >>> ndgrad.triangular_solve(ndgrad.ones(2, 1), ndgrad.eye(2)).solution
-    tensor([[1.],
-            [1.]])
-    """
-
-    solution: Tensor
-    cloned_coefficient: Tensor
 
 
 @takes_out
@@ -175,7 +149,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = Non
 @overload
 def lu(
     A: Tensor, pivot: bool = True, get_infos: Literal[False] = False, *, out: tuple[Tensor, ...] | None = None
-) -> LUFactor: ...
+) -> return_types.linalg_lu_factor: ...
 
 
 @overload
@@ -193,7 +167,7 @@ def lu(
 @takes_out
 def lu(
     A: Tensor, pivot: bool = True, get_infos: bool = False, *, out: tuple[Tensor, ...] | None = None
-) -> LUFactor | tuple[Tensor, Tensor, Tensor]:
+) -> return_types.linalg_lu_factor | tuple[Tensor, Tensor, Tensor]:
     """Packed factors and row exchanges; with `get_infos`, also the first zero pivots: `linalg.lu_factor_ex`.
 
     Args:
@@ -208,7 +182,7 @@ def lu(
             [0.5000, 1.0000]])
     """
     packed, pivots, info = decomposition.lu_factor_ex(A, pivot=pivot)
-    return (packed, pivots, info) if get_infos else LUFactor(packed, pivots)
+    return (packed, pivots, info) if get_infos else return_types.linalg_lu_factor(packed, pivots)
 
 
 @takes_out
@@ -239,7 +213,7 @@ def triangular_solve(
     unitriangular: bool = False,
     *,
     out: tuple[Tensor, Tensor] | None = None,
-) -> TriangularSolve:
+) -> return_types.triangular_solve:
     """Solve A X = b (A^T X = b with `transpose`) for triangular A; return X and A: `linalg.solve_triangular`.
 
     Args:
@@ -258,11 +232,13 @@ def triangular_solve(
     matrix = A
     if transpose:
         matrix, upper = transpose_matrices(A), not upper
-    return TriangularSolve(solve.solve_triangular(matrix, b, upper=upper, unitriangular=unitriangular), A.clone())
+    return return_types.triangular_solve(
+        solve.solve_triangular(matrix, b, upper=upper, unitriangular=unitriangular), A.clone()
+    )
 
 
 @takes_out
-def qr(input: Tensor, some: bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> QR:
+def qr(input: Tensor, some: bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.qr:
     """The reduced QR factors, or with some=False the complete ones: `linalg.qr`.
 
     Args:
@@ -274,13 +250,13 @@ def qr(input: Tensor, some: bool = True, *, out: tuple[Tensor, Tensor] | None = 
     >>> ndgrad.qr(ndgrad.tensor([[3.0], [4.0]])).R.abs()
     tensor([[5.]])
     """
-    return QR(*decomposition.qr(input, "reduced" if some else "complete"))
+    return return_types.qr(*decomposition.qr(input, "reduced" if some else "complete"))
 
 
 @takes_out
 def svd(
     input: Tensor, some: bool = True, compute_uv: bool = True, *, out: tuple[Tensor, Tensor, Tensor] | None = None
-) -> SVD:
+) -> return_types.svd:
     """U, S and V (`linalg.svd` returns the adjoint of V). Without `compute_uv`, U and V are zeros.
 
     Args:
@@ -298,9 +274,9 @@ def svd(
         m, n = input.shape[-2:]
         batch = tuple(input.shape[:-2])
         u, v = (wrap_like(input, np.zeros((*batch, k, k), np_dtype(input))) for k in (m, n))
-        return SVD(u, values, v)
+        return return_types.svd(u, values, v)
     u, s, vh = decomposition.svd(input, full_matrices=not some)
-    return SVD(u, s, adjoint(vh))
+    return return_types.svd(u, s, adjoint(vh))
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:

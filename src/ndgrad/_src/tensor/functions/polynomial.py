@@ -15,7 +15,7 @@ from ndgrad._src.tensor.functions.reduce import deliver
 from ndgrad._src.tensor.tensor_class import Tensor
 
 if TYPE_CHECKING:
-    from ndgrad._typing import TensorLike
+    from ndgrad._typing import Payload, TensorLike
 
 __all__ = [
     "chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w",
@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _polynomial(name: str, family: str, x: Any, n: Any, out: Tensor | None, *, shifted: bool = False) -> Tensor:
+def _polynomial(name: str, family: str, x: Payload, n: Any, out: Tensor | None, *, shifted: bool = False) -> Tensor:
     if not isinstance(x, Variable) and not isinstance(n, Variable):
         raise TypeError(
             f"{name}(): one of x and n must be a tensor, but they are {type(x).__name__} and {type(n).__name__}. "

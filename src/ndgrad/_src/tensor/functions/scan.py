@@ -20,7 +20,7 @@ from ndgrad._src.tensor.functions.reduce import deliver, ndim_of, run_along, sum
 
 if TYPE_CHECKING:
     from ndgrad._src.ops.table import Op
-    from ndgrad._typing import Dims, Dtype, Tensor
+    from ndgrad._typing import Dims, Dtype, Payload, Tensor
 
 __all__ = [
     "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "diff", "gradient", "trapezoid", "cumulative_trapezoid",
@@ -242,7 +242,7 @@ def diff(
 # ----- derivatives on a grid ------------------------------------------------------------------------------------------
 
 
-def grid_derivative(t: Any, h: Any, dim: int, edge_order: int) -> Any:  # Tensor or Array
+def grid_derivative(t: Tensor, h: Any, dim: int, edge_order: int) -> Any:  # Tensor or Array
     """Return central differences inside and one-sided ones at the ends, along `dim`, for more than `edge_order` points.
 
     `h` is the distance of neighbours: a number (or 0-d tensor), or a tensor of all distances.
@@ -271,7 +271,7 @@ def grid_derivative(t: Any, h: Any, dim: int, edge_order: int) -> Any:  # Tensor
     return join.cat(first, inner, last, dim=dim)
 
 
-def _one_sided(y0: Tensor, y1: Tensor, y2: Tensor, a: Any, b: Any) -> Tensor:
+def _one_sided(y0: Tensor, y1: Tensor, y2: Tensor, a: Payload, b: Payload) -> Tensor:
     """Return the slope at the first of three points, at distances a and b, of the parabola through them."""
     return -(2.0 * a + b) / (a * (a + b)) * y0 + (a + b) / (a * b) * y1 - a / (b * (a + b)) * y2
 

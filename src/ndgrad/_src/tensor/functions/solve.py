@@ -7,7 +7,7 @@ Matrices are the last two dimensions; all earlier ones are a batch. Functions ar
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.ops import index as index_ops
 from ndgrad._src.ops import solve as ops
 from ndgrad._src.ops.matrix import LinAlgError
+from ndgrad._src.tensor import return_types
 from ndgrad._src.tensor.arguments import as_dim
 from ndgrad._src.tensor.functions.product import conjugate, takes_out
 from ndgrad._src.tensor.matrix_arguments import (
@@ -43,44 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ndgrad._typing import Tensor
-
-
-class LeastSquares(NamedTuple):
-    """The results of lstsq.
-
-    >>> import ndgrad
-    >>> ndgrad.linalg.lstsq(ndgrad.eye(2), ndgrad.ones(2, 1)).rank
-    tensor(2)
-    """
-
-    solution: Tensor
-    residuals: Tensor
-    rank: Tensor
-    singular_values: Tensor
-
-
-class InverseInfo(NamedTuple):
-    """An inverse, and an `info` that is nonzero for singular matrices.
-
-    >>> import ndgrad
-    >>> ndgrad.linalg.inv_ex(ndgrad.eye(2)).info
-    tensor(0, dtype=ndgrad.int32)
-    """
-
-    inverse: Tensor
-    info: Tensor
-
-
-class SolveInfo(NamedTuple):
-    """A solution, and an `info` that is nonzero for singular systems.
-
-    >>> import ndgrad
-    >>> ndgrad.linalg.solve_ex(ndgrad.eye(2), ndgrad.ones(2)).info
-    tensor(0, dtype=ndgrad.int32)
-    """
-
-    result: Tensor
-    info: Tensor
 
 
 # ----- inverses and solutions -----------------------------------------------------------------------------------------
@@ -223,7 +186,7 @@ def lstsq(
     *,
     driver: str | None = None,
     out: tuple[Tensor, Tensor, Tensor, Tensor] | None = None,
-) -> LeastSquares:
+) -> return_types.linalg_lstsq:
     """Solve min |A X - B|; of several solutions, return the one of least norm.
 
     The results are torch's: residuals if there are more equations than unknowns and the rank is full (drivers gels,
@@ -280,7 +243,7 @@ def lstsq(
         rest = arithmetic.sub(product.matmul(A, X), B)
         square = arithmetic.mul(conjugate(rest), rest)
         residuals = reduce.sum(complex_ops.real(square), dim=(square.ndim - 2,), keepdim=False)
-    return LeastSquares(drop_column(X) if vector else X, residuals, rank, values)
+    return return_types.linalg_lstsq(drop_column(X) if vector else X, residuals, rank, values)
 
 
 @takes_out
@@ -380,7 +343,9 @@ def _zero_info(A: Tensor) -> Tensor:
 
 
 @takes_out
-def inv_ex(A: Tensor, *, check_errors: bool = False, out: tuple[Tensor, Tensor] | None = None) -> InverseInfo:
+def inv_ex(
+    A: Tensor, *, check_errors: bool = False, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.linalg_inv_ex:
     """The inverse, and in `info` the first zero pivot of each matrix, counted from 1, or 0.
 
     If `info` is not 0, there is no inverse, and the result contains infinities and NaN.
@@ -396,11 +361,11 @@ def inv_ex(A: Tensor, *, check_errors: bool = False, out: tuple[Tensor, Tensor] 
     """
     require_square("inv_ex", A)
     try:
-        return InverseInfo(inv(A), _zero_info(A))
+        return return_types.linalg_inv_ex(inv(A), _zero_info(A))
     except LinAlgError:
         if check_errors:
             raise
-    return InverseInfo(*_solve_by_factors(A, inv, identity(A, A.shape[-1], tuple(A.shape[:-2]))))
+    return return_types.linalg_inv_ex(*_solve_by_factors(A, inv, identity(A, A.shape[-1], tuple(A.shape[:-2]))))
 
 
 @takes_out
@@ -411,7 +376,7 @@ def solve_ex(
     left: bool = True,
     check_errors: bool = False,
     out: tuple[Tensor, Tensor] | None = None,
-) -> SolveInfo:
+) -> return_types.linalg_solve_ex:
     """The solution, and in `info` the first zero pivot of each matrix, counted from 1, or 0.
 
     If `info` is not 0, the matrix is singular, and the result contains infinities and NaN.
@@ -429,7 +394,7 @@ def solve_ex(
     """
     require_square("solve_ex", A)
     try:
-        return SolveInfo(solve(A, B, left=left), _zero_info(A))
+        return return_types.linalg_solve_ex(solve(A, B, left=left), _zero_info(A))
     except LinAlgError:
         if check_errors:
             raise
@@ -442,4 +407,4 @@ def solve_ex(
         X = transpose_matrices(X)
     else:
         X, info = _solve_by_factors(A, lambda a: solve(a, right), right)
-    return SolveInfo(drop_column(X) if vector else X, info)
+    return return_types.linalg_solve_ex(drop_column(X) if vector else X, info)

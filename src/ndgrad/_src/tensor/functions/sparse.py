@@ -23,7 +23,9 @@ from ndgrad._src.tensor.checks import set_requires_grad
 from ndgrad._src.tensor.tensor_class import Tensor
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Device, Dtype, Layout, Shape, TensorLike
+    from collections.abc import Callable
+
+    from ndgrad._typing import Device, Dtype, Layout, Payload, Shape, TensorLike
 
 __all__ = [
     "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor",
@@ -51,14 +53,14 @@ def _structure(t: Any) -> Structure:
     return found
 
 
-def _layout(t: Any) -> str:
+def _layout(t: Tensor) -> str:
     return str(t.layout).rpartition(".")[2]
 
 
 # ----- making ---------------------------------------------------------------------------------------------------------
 
 
-def _indices_of(name: str, argument: str, value: Any) -> Any:
+def _indices_of(name: str, argument: str, value: object) -> Any:
     """Return indices as a NumPy array of int64; compressed layouts may have int32."""
     array = np.asarray(value.detach()._array if isinstance(value, Variable) else value)
     if array.dtype.kind not in "iuf" or (array.dtype.kind == "f" and array.size and (array != np.floor(array)).any()):
@@ -165,7 +167,7 @@ def sparse_coo_tensor(
     return _finish(sparse.build(numbers, structure), requires_grad, device)
 
 
-def make_zeros(shape: tuple[int, ...], layout: devices.layout, dtype: Any, device: Device, wanted: bool) -> Tensor:
+def make_zeros(shape: tuple[int, ...], layout: devices.layout, dtype: Dtype, device: Device, wanted: bool) -> Tensor:
     """Return a sparse tensor of zeros, for `zeros(..., layout=)`."""
     return _finish(_load_sparse().zeros(shape, str(layout).rpartition(".")[2], dtype), wanted, device)
 
@@ -463,7 +465,7 @@ class check_sparse_tensor_invariants:
     ) -> None:
         check_sparse_tensor_invariants._enabled = self.before
 
-    def __call__(self, function: Any) -> Any:
+    def __call__(self, function: Callable[..., Any]) -> Any:
         import functools  # only decorators need it
 
         @functools.wraps(function)
@@ -477,7 +479,7 @@ class check_sparse_tensor_invariants:
 # ----- converting -----------------------------------------------------------------------------------------------------
 
 
-def _from_dense(x: Any, layout: str, sparse_dim: int | None, block: Any, dense_dim: int | None) -> Any:
+def _from_dense(x: Payload, layout: str, sparse_dim: int | None, block: Any, dense_dim: int | None) -> Any:
     """Return the nonzero elements of a dense tensor, with the values' history."""
     sparse = _load_sparse()
     full = np.asarray(_values_outside_vmap(x))
@@ -518,7 +520,7 @@ def _from_dense(x: Any, layout: str, sparse_dim: int | None, block: Any, dense_d
     return sparse.build(sparse.picked(flat, np.maximum(source, 0), source >= 0), structure)
 
 
-def _values_outside_vmap(x: Any) -> Any:
+def _values_outside_vmap(x: Payload) -> Any:
     from ndgrad._src.tensor.storage import batch_dims, memory_of  # used only here
 
     if batch_dims(x):
@@ -529,7 +531,7 @@ def _values_outside_vmap(x: Any) -> Any:
     return memory_of(x)
 
 
-def _block_size(layout: str, block: Any, x: Any, batch: int) -> tuple[int, int]:
+def _block_size(layout: str, block: Any, x: Payload, batch: int) -> tuple[int, int]:
     height, width = (int(block[0]), int(block[1])) if isinstance(block, (tuple, list)) else (int(block),) * 2
     rows, columns = x.shape[batch], x.shape[batch + 1]
     if height < 1 or width < 1 or rows % height or columns % width:

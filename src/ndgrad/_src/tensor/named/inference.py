@@ -43,7 +43,7 @@ class Call:
         return tuple(d % n if n else d for d in ((given,) if isinstance(given, int) else given))
 
 
-def tensors_in(value: Any) -> Any:
+def tensors_in(value: object) -> Any:
     """Yield the tensors in an argument, which may be a list of tensors."""
     if isinstance(value, Variable):
         yield value

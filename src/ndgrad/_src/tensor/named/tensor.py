@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.core.modes import process
 from ndgrad._src.core.subclass import DisableFunctionSubclass
@@ -22,6 +22,9 @@ from ndgrad._src.ops import shape as ops
 from ndgrad._src.ops.table import Op
 from ndgrad._src.tensor.named.inference import Call, Names, refuse, rule_of, signature_of, tensors_in, writes
 from ndgrad._src.tensor.tensor_class import Tensor
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 #: Parameters that take dimensions.
 _DIMENSIONS = frozenset(
@@ -91,7 +94,7 @@ class NamedTensor(Tensor):
         return name_result(base.__get__(self), self.names)
 
     @data.setter
-    def data(self, value: Any) -> None:
+    def data(self, value: object) -> None:
         base: Any = Tensor.data  # the property
         base.__set__(self, value)
 
@@ -206,7 +209,7 @@ def check_names(names: Iterable[Any], ndim: int) -> Names:
     return found
 
 
-def _class_for_names(t: Any) -> None:
+def _class_for_names(t: Variable) -> None:
     if type(t) is not NamedTensor and type(t) is not Tensor:
         raise NotImplementedError(
             f"a {type(t).__name__} (shape {tuple(t.shape)}) cannot have names of dimensions: they belong to plain "
@@ -214,7 +217,7 @@ def _class_for_names(t: Any) -> None:
         )
 
 
-def set_names(t: Any, names: Sequence[str | None] | None) -> Any:
+def set_names(t: Variable, names: Sequence[str | None] | None) -> Any:
     """Set the names of a tensor's dimensions in place; return the tensor."""
     found = None if names is None else check_names(names, t.ndim)
     if found is None or not any(n is not None for n in found):
@@ -229,7 +232,7 @@ def set_names(t: Any, names: Sequence[str | None] | None) -> Any:
     return t
 
 
-def name_result(t: Any, names: Sequence[str | None]) -> Any:
+def name_result(t: object, names: Sequence[str | None]) -> Any:
     """Set the names of a new result, which no other reference can see yet."""
     return set_names(t, names) if isinstance(t, Variable) else t
 
@@ -237,7 +240,9 @@ def name_result(t: Any, names: Sequence[str | None]) -> Any:
 # ----- several dimensions as one, and one as several ------------------------------------------------------------------
 
 
-def _flatten(input: Any, start_dim: Any = 0, end_dim: Any = -1, out_dim: str | None = None, dims: Any = None) -> Any:
+def _flatten(
+    input: Payload, start_dim: Any = 0, end_dim: Any = -1, out_dim: str | None = None, dims: Any = None
+) -> Any:
     """Implement `flatten(dims, out_dim)` and `flatten(start_dim, end_dim)`. Without a name for the result, only one
     dimension may be flattened."""
     if isinstance(start_dim, (list, tuple)):
@@ -253,7 +258,7 @@ def _flatten(input: Any, start_dim: Any = 0, end_dim: Any = -1, out_dim: str | N
     return _flatten_dims(input, dims, out_dim)
 
 
-def _flatten_dims(t: Any, dims: Any, out_dim: str) -> Any:
+def _flatten_dims(t: Variable, dims: Any, out_dim: str) -> Any:
     """Merge neighbouring dimensions, given by name, into one called `out_dim`."""
     own = t.names
     places = [number_of(d, own) if isinstance(d, str) else d % t.ndim for d in dims]
@@ -272,7 +277,7 @@ def _flatten_dims(t: Any, dims: Any, out_dim: str) -> Any:
     return set_names(flat, (*own[:first], out_dim, *own[last + 1 :]))
 
 
-def _unflatten(input: Any, dim: str | int, sizes: Any) -> Any:
+def _unflatten(input: Payload, dim: str | int, sizes: Any) -> Any:
     """Split a dimension into several, given as pairs (name, size)."""
     own = input.names
     at = number_of(dim, own) if isinstance(dim, str) else dim % input.ndim

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from ndgrad._src.interpreters.forward_ad import dual_level, interpreters
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad._src.ops.vocabulary import raw_ops
 from ndgrad._src.transforms.sparsity.rules import Array
+
+if TYPE_CHECKING:
+    from ndgrad._src.transforms.sparsity.rules import ResultIds
+    from ndgrad._typing import Payload
 
 
 class UnknownHere(Exception):
@@ -93,7 +97,7 @@ class _Plan:
         self.batch = op.batch
         self.batch_names = parameter_names(op.batch) if callable(op.batch) else ()
 
-    def _rule(self, found: Any) -> tuple[Callable[..., Any], Callable[[tuple[Any, ...]], tuple[Any, ...]]]:
+    def _rule(self, found: Payload) -> tuple[Callable[..., Any], Callable[[tuple[Any, ...]], tuple[Any, ...]]]:
         rule, names = found if isinstance(found, tuple) else (found, parameter_names(found))
         return rule, _picker([_place(self.op, name) for name in names])
 
@@ -130,27 +134,27 @@ class _Pushing:
         self.level = level
         self.count = count
 
-    def make_dual(self, tensor_type: type[Any], array: Any, wide: Array | None) -> Any:
+    def make_dual(self, tensor_type: type[Any], array: Payload, wide: Array | None) -> Any:
         out = wrap(tensor_type, array)
         if wide is not None:
             out._meta = meta = Meta()
             meta.tangents = {self.level: Wide(wide)}
         return out
 
-    def wide_of(self, a: Any) -> Array | None:
+    def wide_of(self, a: Payload) -> Array | None:
         meta = a._meta
         if meta is None or not meta.tangents:
             return None
         held = meta.tangents.get(self.level)
         return None if held is None else held.array
 
-    def zero(self, base: Any) -> Any:
+    def zero(self, base: Variable) -> Variable | None:
         raise UnknownHere
 
-    def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Payload:
         raise UnknownHere
 
-    def run(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    def run(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Payload:
         if op.outputs != 1 or not thread.forward_grad_enabled:
             raise UnknownHere
         plan = _PLANS.get(op)
@@ -181,7 +185,7 @@ class _Pushing:
 
     def _elementwise(
         self, plan: _Plan, values: list[Any], wide: list[Array | None], settings: dict[str, Any], out: Any
-    ) -> Any:
+    ) -> Payload:
         """Apply the rule of each argument, with the products in front; all other dimensions broadcast behind
         them."""
         rank, total = out.ndim + 1, None
@@ -196,7 +200,7 @@ class _Pushing:
             total = np.broadcast_to(total, (self.count, *out.shape))
         return total
 
-    def _combine(self, plan: _Plan, values: list[Any], wide: list[Array | None], settings: dict[str, Any]) -> Any:
+    def _combine(self, plan: _Plan, values: list[Any], wide: list[Array | None], settings: dict[str, Any]) -> Payload:
         if plan.linear:
             if any(w is None for w in wide):
                 wanted = plan.op.differentiable_positions(len(values))
@@ -214,7 +218,7 @@ class _Pushing:
                 total = term if total is None else total + term
         return total
 
-    def _run_batched(self, plan: _Plan, args: list[Any], wide: list[Array | None], settings: dict[str, Any]) -> Any:
+    def _run_batched(self, plan: _Plan, args: list[Any], wide: list[Array | None], settings: dict[str, Any]) -> Payload:
         """Run the op with the products as a batch in front of the arguments that have tangents."""
         rule = plan.batch
         if any(w is None for w in wide) and "batched" not in plan.batch_names:
@@ -237,12 +241,12 @@ class _Pushing:
             raise UnknownHere
         return plan.forward(*args, **settings)
 
-    def _expand(self, a: Any) -> Array:
+    def _expand(self, a: Payload) -> Array:
         return np.broadcast_to(a, (self.count, *a.shape))
 
-    def _zeros(self, a: Any) -> Array:
+    def _zeros(self, a: Payload) -> Array:
         return np.broadcast_to(np.zeros((), a.dtype), (self.count, *a.shape))
 
 
-def _shift(dim: Any) -> Any:
+def _shift(dim: Any) -> ResultIds:
     return tuple(d + 1 for d in dim) if isinstance(dim, tuple) else dim + 1

@@ -8,7 +8,7 @@ dense constant matrix then needs one union per row, for any number of columns.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from ndgrad._src.ops.product import split_subscripts
 from ndgrad._src.transforms.sparsity.moves import sliding, windows
 from ndgrad._src.transforms.sparsity.rules import Array, Call, Operand, everything, rule
 from ndgrad._src.transforms.sparsity.sets import Ids, IndexSets
+
+if TYPE_CHECKING:
+    from ndgrad._src.transforms.sparsity.rules import ResultIds
 
 #: Number of entries processed together; more are processed in several steps.
 _STEP = 1 << 24
@@ -112,12 +115,12 @@ def contract(x: Factor, y: Factor, subscripts: str, sets: IndexSets) -> Ids:
 
 
 @rule("matmul")
-def _matmul(call: Call) -> Any:
+def _matmul(call: Call) -> ResultIds:
     return matmul(Factor.from_operand(call["x"]), Factor.from_operand(call["y"]), call.sets)
 
 
 @rule("contract")
-def _contract(call: Call) -> Any:
+def _contract(call: Call) -> ResultIds:
     return contract(
         Factor.from_operand(call["x"]), Factor.from_operand(call["y"]), call.settings["subscripts"], call.sets
     )
@@ -129,7 +132,7 @@ _SUBSCRIPTS = {
 
 
 @rule(*_SUBSCRIPTS)
-def _add_product(call: Call) -> Any:
+def _add_product(call: Call) -> ResultIds:
     made = np.zeros((), np.int64)
     if call.settings["alpha"] != 0:
         made = contract(
@@ -141,7 +144,7 @@ def _add_product(call: Call) -> Any:
 
 
 @rule("linear")
-def _linear(call: Call) -> Any:
+def _linear(call: Call) -> ResultIds:
     made = matmul(Factor.from_operand(call["x"]), Factor.from_operand(call["w"]).transpose(1, 0), call.sets)
     return made if call["b"].value is None else call.sets.union(made, call["b"].ids)
 
@@ -187,7 +190,7 @@ class _Geometry:
 
 
 @rule("convolution")
-def _convolution(call: Call) -> Any:
+def _convolution(call: Call) -> ResultIds:
     sets, out = call.sets, call.out_shape
     g = _Geometry(call, call["x"].shape, call["w"].shape, out[2:])
     made = product(
@@ -199,7 +202,7 @@ def _convolution(call: Call) -> Any:
 
 
 @rule("convolution_input")
-def _convolution_input(call: Call) -> Any:
+def _convolution_input(call: Call) -> ResultIds:
     sets, out = call.sets, call.out_shape
     g = _Geometry(call, out, call["w"].shape, call["y"].shape[2:])
     made = product(g.results(Factor.from_operand(call["y"])), g.weights(Factor.from_operand(call["w"])), sets)
@@ -212,7 +215,7 @@ def _convolution_input(call: Call) -> Any:
 
 
 @rule("convolution_weight")
-def _convolution_weight(call: Call) -> Any:
+def _convolution_weight(call: Call) -> ResultIds:
     g = _Geometry(call, call["x"].shape, call.out_shape, call["y"].shape[2:])
     results = g.results(Factor.from_operand(call["y"])).transpose(0, 2, 1)
     return product(results, g.patches(Factor.from_operand(call["x"])), call.sets).reshape(call.out_shape)
@@ -222,7 +225,7 @@ def _convolution_weight(call: Call) -> Any:
 
 
 @rule("attention", "attention_weights")
-def _attention(call: Call) -> Any:
+def _attention(call: Call) -> ResultIds:
     """Row i of the weights depends on query i, on all keys and on its row of the mask. The result also depends on
     the columns of the values."""
     sets, q, k, mask = call.sets, call["q"], call["k"], call["mask"]
@@ -242,7 +245,7 @@ def _attention(call: Call) -> Any:
 
 
 @rule("cdist", "cdist_ord")
-def _cdist(call: Call) -> Any:
+def _cdist(call: Call) -> ResultIds:
     sets = call.sets
     x, y = (sets.union_along(o.ids, (o.ids.ndim - 1,)) for o in call.operands)
     return np.broadcast_to(sets.union(x[..., :, None], y[..., None, :]), call.out_shape)

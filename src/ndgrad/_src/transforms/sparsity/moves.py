@@ -9,7 +9,7 @@ or completely.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from ndgrad._src.ops.window import _Layout
 from ndgrad._src.transforms.sparsity.rules import Array, Call, everything, rule
 from ndgrad._src.transforms.sparsity.sets import CONSTANT, DISCRETE, Ids
 
+if TYPE_CHECKING:
+    from ndgrad._src.transforms.sparsity.rules import ResultIds
+    from ndgrad._typing import Payload
+
 # ----- one source per element -----------------------------------------------------------------------------------------
 
 
@@ -27,7 +31,7 @@ _ONE_SOURCE = ("reshape", "rearrange", "place", "join", "overwrite", "gather")
 
 @rule("clone_ordered", "index_copy", "index_fill", "scatter", "masked_select_backward")
 @rule(where=lambda op: op.movement in _ONE_SOURCE)
-def move_ids(call: Call) -> Any:
+def move_ids(call: Call) -> ResultIds:
     """Run the op on ids."""
     if call.choice_depends:
         return blur(call)
@@ -35,16 +39,16 @@ def move_ids(call: Call) -> Any:
 
 
 @rule("constant_pad_nd")
-def _pad(call: Call) -> Any:
+def _pad(call: Call) -> ResultIds:
     return call.forward(call.operands[0].movable_ids(), value=0.0)
 
 
 @rule("shift")
-def _shift(call: Call) -> Any:
+def _shift(call: Call) -> ResultIds:
     return call.forward(call.operands[0].movable_ids(), fill=0.0)
 
 
-def blur(call: Call) -> Any:
+def blur(call: Call) -> ResultIds:
     """Return ids for a choice that may differ at other points: every possible source counts."""
     if not any(o.may_differ_from_zero.any() for o in call.data):
         return np.zeros(call.out_shape, np.int64)
@@ -78,12 +82,12 @@ def _send(call: Call, ids: Ids, places: Ids) -> Ids:
     return call.sets.union_at(places[inside], ids[inside], math.prod(call.out_shape)).reshape(call.out_shape)
 
 
-def _forward(name: str, *arrays: Any, **settings: Any) -> Any:
+def _forward(name: str, *arrays: Any, **settings: Any) -> Payload:
     return table[name].forward_for(np)(*arrays, **settings)
 
 
 @rule("index_add_zeros")
-def _index_add_zeros(call: Call) -> Any:
+def _index_add_zeros(call: Call) -> ResultIds:
     if call.choice_depends:
         return blur(call)
     x, *indices = call.operands
@@ -91,7 +95,7 @@ def _index_add_zeros(call: Call) -> Any:
 
 
 @rule("index_select_backward", "gather_backward", "place_along", "scatter_prod", "max_unpool")
-def _scatter_by_gather(call: Call) -> Any:
+def _scatter_by_gather(call: Call) -> ResultIds:
     if call.choice_depends:
         return blur(call)
     x, index = call.operands
@@ -105,24 +109,24 @@ def _scatter_by_gather(call: Call) -> Any:
 
 
 @rule("unfold_backward")
-def _unfold_backward(call: Call) -> Any:
+def _unfold_backward(call: Call) -> ResultIds:
     windows = {k: call.settings[k] for k in ("dim", "width", "step")}
     return _send(call, call.operands[0].ids, _forward("unfold", _numbers(call.out_shape), **windows))
 
 
 @rule("sum_interleaved")
-def _sum_interleaved(call: Call) -> Any:
+def _sum_interleaved(call: Call) -> ResultIds:
     return _send(call, call.operands[0].ids, _forward("repeat_interleave", _numbers(call.out_shape), **call.settings))
 
 
 @rule("col2im")
-def _col2im(call: Call) -> Any:
+def _col2im(call: Call) -> ResultIds:
     patches = {k: call.settings[k] for k in ("kernel", "dilation", "padding", "stride")}
     return _send(call, call.operands[0].ids, _forward("im2col", _numbers(call.out_shape) + 1, **patches) - 1)
 
 
 @rule("index_add", "scatter_add", "scatter_extreme")
-def _add_along(call: Call) -> Any:
+def _add_along(call: Call) -> ResultIds:
     x, index, y = call.operands
     if call.choice_depends:
         return everything(call)
@@ -140,7 +144,7 @@ def _crop(ids: Ids, shape: tuple[int, ...]) -> Ids:
 
 
 @rule("index_put")
-def _index_put(call: Call) -> Any:
+def _index_put(call: Call) -> ResultIds:
     x, y, *indices = call.operands
     if call.choice_depends:
         return everything(call)
@@ -151,7 +155,7 @@ def _index_put(call: Call) -> Any:
 
 
 @rule("put")
-def _put_rule(call: Call) -> Any:
+def _put_rule(call: Call) -> ResultIds:
     x, index, y = call.operands
     if call.choice_depends:
         return everything(call)
@@ -166,7 +170,7 @@ def _promote(x: Array, y: Array) -> Array:
 
 
 @rule("strided_values", "as_strided_backward")
-def _strided(call: Call) -> Any:
+def _strided(call: Call) -> ResultIds:
     """Combine elements that share a position in memory; leading dimensions are a batch."""
     layout = _Layout(np, call.settings["source"], call.settings["target"])
     to, back = (layout.source, layout.target) if call.op.name == "strided_values" else (layout.target, layout.source)
@@ -222,7 +226,7 @@ def _windows_of(call: Call, sizes: tuple[int, ...], positions: tuple[int, ...]) 
 
 
 @rule("max_pool", "adaptive_max_pool", "avg_pool", "adaptive_avg_pool")
-def _pool(call: Call) -> Any:
+def _pool(call: Call) -> ResultIds:
     ids, out = call.operands[0].ids, call.out_shape
     reads = _windows_of(call, ids.shape[2:], out[2:])
     count = math.prod(ids.shape[:2])
@@ -232,7 +236,7 @@ def _pool(call: Call) -> Any:
 
 
 @rule("avg_pool_backward")
-def _pool_backward(call: Call) -> Any:
+def _pool_backward(call: Call) -> ResultIds:
     ids, out = call.operands[0].ids, call.out_shape
     reads = _windows_of(call, out[2:], ids.shape[2:])
     planes = np.arange(math.prod(out[:2]), dtype=np.int64)[:, None, None] * math.prod(out[2:])
@@ -241,7 +245,7 @@ def _pool_backward(call: Call) -> Any:
 
 
 @rule("resample")
-def _resample(call: Call) -> Any:
+def _resample(call: Call) -> ResultIds:
     """Let each output depend on the inputs with nonzero weight."""
     ids = call.operands[0].ids
     for dim, taps in zip(call.settings["dim"], call.settings["taps"], strict=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from ndgrad._src.transforms.sparsity.rules import Array
 from ndgrad._src.transforms.sparsity.sets import Ids
 from ndgrad._src.transforms.sparsity.trace import Pattern, pattern_of, trace
 from ndgrad._src.transforms.transforms import Argnums, _select, _substitute, grad, jvp, vjp, vmap
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 #: Elements of a batch of tangents that are processed together, unless `chunk_size` is given.
 _AT_ONCE = 1 << 23
@@ -165,7 +168,7 @@ class _Prepared:
     def _flatten(self, args: tuple[Any, ...]) -> tuple[list[Any], Any]:
         return tree_flatten(_select(self.argnums, args)[1])
 
-    def _check(self, t: Any) -> None:
+    def _check(self, t: object) -> None:
         if not isinstance(t, Variable):
             raise TypeError(
                 f"{self._name}: expected tensors to differentiate, but got {type(t).__name__}. "
@@ -250,7 +253,7 @@ def _join(parts: list[Any], dim: int) -> Any:
     return parts[0] if len(parts) == 1 else tensor_ops.cat(*parts, dim=dim)
 
 
-def _index_tensor(t: Any, index: Ids) -> Any:
+def _index_tensor(t: Variable, index: Ids) -> Any:
     return wrap(t.tensor_type, library_of(innermost_array(t)).asarray(index))
 
 
@@ -265,7 +268,7 @@ def _scipy_sparse(name: str) -> Any:
     return scipy.sparse
 
 
-def _parse_pattern(name: str, pattern: Any, columns: int) -> Pattern:
+def _parse_pattern(name: str, pattern: object, columns: int) -> Pattern:
     """Parse a pattern given by the user: anything that SciPy converts to a sparse matrix. Values do not matter."""
     made = _scipy_sparse(name).coo_array(pattern)
     if len(made.shape) != 2 or made.shape[1] != columns:
@@ -306,7 +309,7 @@ class SparseJacobian(_Prepared):
         mode: str,
         format: str,
         chunk_size: int | None,
-        pattern: Any,
+        pattern: object,
     ) -> None:
         if mode not in _MODES:
             raise ValueError(
@@ -354,7 +357,7 @@ class SparseJacobian(_Prepared):
 
         return self._push_seeds(outputs, pull_all)
 
-    def _check_outputs(self, compressed: Any) -> Any:
+    def _check_outputs(self, compressed: Payload) -> Any:
         if compressed.shape[1] != self.shape[0]:
             raise self._other_outputs(compressed.shape[1])
         return compressed
@@ -387,7 +390,7 @@ def sparse_jacobian(
     mode: str = "auto",
     format: str = "csr",
     chunk_size: int | None = None,
-    pattern: Any = None,
+    pattern: object = None,
 ) -> SparseJacobian:
     """Prepare the Jacobian of `func` for arguments like `args`: find its possible nonzero entries, and colour it.
 
@@ -444,7 +447,7 @@ class SparseHessian(_Prepared):
         argnums: Argnums,
         format: str,
         chunk_size: int | None,
-        pattern: Any,
+        pattern: object,
     ) -> None:
         super().__init__(func, args, argnums, format, chunk_size)
         if any(np_dtype(t).kind == "c" for t in self._inputs):
@@ -494,7 +497,7 @@ def sparse_hessian(
     argnums: Argnums = 0,
     format: str = "csr",
     chunk_size: int | None = None,
-    pattern: Any = None,
+    pattern: object = None,
 ) -> SparseHessian:
     """Prepare the Hessian of a scalar function for arguments like `args`: find its possible nonzero entries, and
     colour it.

@@ -3,12 +3,15 @@ matrix."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ndgrad._src.transforms.sparsity.rules import Call, Operand, everything, rule
 from ndgrad._src.transforms.sparsity.sets import DISCRETE, Ids, IndexSets
+
+if TYPE_CHECKING:
+    from ndgrad._src.transforms.sparsity.rules import ResultIds
 
 
 def _dims(call: Call) -> tuple[int, ...]:
@@ -20,7 +23,7 @@ def _dims(call: Call) -> tuple[int, ...]:
 
 
 @rule(where=lambda op: op.batch == "dims" and op.movement is None)
-def union_over_dims(call: Call) -> Any:
+def union_over_dims(call: Call) -> ResultIds:
     """Make every element of the result depend on its whole line in each argument."""
     sets, dims = call.sets, _dims(call)
     if len({o.ids.ndim for o in call.data}) > 1:
@@ -41,7 +44,7 @@ def _fit_shape(total: Ids, shape: tuple[int, ...]) -> Ids:
 
 
 @rule("renorm")
-def _renorm(call: Call) -> Any:
+def _renorm(call: Call) -> ResultIds:
     """Scale each slice along the dimension by its own norm."""
     x = call.operands[0]
     rest = tuple(d for d in range(x.ids.ndim) if d != call.settings["dim"])
@@ -49,24 +52,24 @@ def _renorm(call: Call) -> Any:
 
 
 @rule("sum_all", "mean_all", "prod_all", "max_all", "min_all", "median_all", "nanmedian_all")
-def _reduce_all(call: Call) -> Any:
+def _reduce_all(call: Call) -> ResultIds:
     return everything(call)
 
 
 @rule("trace")
-def _trace(call: Call) -> Any:
+def _trace(call: Call) -> ResultIds:
     diagonal = np.diagonal(call.operands[0].ids, axis1=-2, axis2=-1)
     return call.sets.union_along(diagonal, (diagonal.ndim - 1,))
 
 
 @rule("line_dot")
-def _line_dot(call: Call) -> Any:
+def _line_dot(call: Call) -> ResultIds:
     x, y = (call.sets.union_along(o.ids, _dims(call), keepdim=True) for o in _factors(call))
     return [_fit_shape(call.sets.union(x, y), out.shape) for out in call.outs]
 
 
 @rule("cross")
-def _cross(call: Call) -> Any:
+def _cross(call: Call) -> ResultIds:
     """Component i of the product depends on components i + 1 and i + 2 of both."""
     sets, (dim,) = call.sets, _dims(call)
     total = np.zeros((), np.int64)
@@ -100,13 +103,13 @@ def union_running(ids: Ids, dim: int, reverse: bool, sets: IndexSets) -> Ids:
 
 
 @rule("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin")
-def _cumulative(call: Call) -> Any:
+def _cumulative(call: Call) -> ResultIds:
     made = union_running(call.operands[0].ids, call.settings["dim"], call.settings.get("reverse", False), call.sets)
     return [made] * len(call.outs)
 
 
 @rule("linear_recurrence")
-def _linear_recurrence(call: Call) -> Any:
+def _linear_recurrence(call: Call) -> ResultIds:
     """h[k] = a[k] h[k-1] + b[k]: a coefficient that is the constant zero drops the dependence on earlier elements."""
     sets, a, b = call.sets, call["a"], call["b"]
     dim, reverse = call.settings["dim"], call.settings["reverse"]
@@ -126,7 +129,7 @@ def _linear_recurrence(call: Call) -> Any:
 
 
 @rule("native_layer_norm", "native_batch_norm", "rms_norm")
-def _normalization(call: Call) -> Any:
+def _normalization(call: Call) -> ResultIds:
     """The line, scaled and shifted by a weight and a bias per element."""
     sets = call.sets
     x, *affine = call.operands
@@ -142,7 +145,7 @@ def _normalization(call: Call) -> Any:
 
 
 @rule("softmax_cross_entropy")
-def _softmax_cross_entropy(call: Call) -> Any:
+def _softmax_cross_entropy(call: Call) -> ResultIds:
     sets, x = call.sets, call.operands[0]
     if call.operands[1].depends and call.operands[1].ids.max() > 1:
         return everything(call)
@@ -153,7 +156,7 @@ def _softmax_cross_entropy(call: Call) -> Any:
 
 
 @rule(where=lambda op: any(op.core_dims or ()) and op.movement is None)
-def _per_problem(call: Call) -> Any:
+def _per_problem(call: Call) -> ResultIds:
     """Results depend on the whole problem, such as a matrix; leading dimensions are a batch."""
     given = call.op.core_dims or ()
     cores = given if len(given) == len(call.operands) else [*given] * len(call.operands)
@@ -170,7 +173,7 @@ def _per_problem(call: Call) -> Any:
 
 
 @rule("solve", "solve_triangular")
-def _solve(call: Call) -> Any:
+def _solve(call: Call) -> ResultIds:
     """A column of the solution depends on the matrix and on its own column. In a triangular system it depends on
     preceding rows only."""
     sets, a, b = call.sets, call["a"], call["b"]

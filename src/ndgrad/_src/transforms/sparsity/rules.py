@@ -13,20 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, RANDOM, Op, RulesOfOps
 from ndgrad._src.transforms.sparsity.sets import CONSTANT, DISCRETE, Ids, IndexSets
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
+
 Array = np.ndarray[Any, Any]
+#: Ids of the elements of a result, or of each of several results.
+ResultIds = Array | Sequence[Array]
 
 
 class Operand:
     """An argument of an op: its value, and the sets of its elements."""
 
-    def __init__(self, value: Any, parts: Array | None, sets: IndexSets) -> None:
+    def __init__(self, value: Payload, parts: Array | None, sets: IndexSets) -> None:
         self.value = value  # an array, a number, or None for an omitted optional argument
         self.parts = parts  # ids as floats, complex if the value is; None for a constant
         self._sets = sets
@@ -96,7 +101,7 @@ class Call:
         return self.op.forward_for(np)(*arrays, **{**self.settings, **changed})
 
 
-Rule = Callable[[Call], Any]
+Rule = Callable[[Call], ResultIds]
 
 rule: RulesOfOps[Rule] = RulesOfOps("index sets")
 
@@ -119,7 +124,7 @@ def rule_for(op: Op) -> Rule:
 # ----- rules for kinds of ops -----------------------------------------------------------------------------------------
 
 
-def everything(call: Call) -> Any:
+def everything(call: Call) -> ResultIds:
     """Make each element of the results depend on each element of the arguments: never too small."""
     sets = call.sets
     total = np.zeros((), np.int64)
@@ -130,7 +135,7 @@ def everything(call: Call) -> Any:
     return [np.broadcast_to(total, out.shape) for out in call.outs]
 
 
-def discrete(call: Call) -> Any:
+def discrete(call: Call) -> ResultIds:
     """For results without a derivative, record only whether their values depend on the inputs."""
     ids = [np.minimum(o.ids, DISCRETE) for o in call.operands]
     if call.op.elementwise:
@@ -139,7 +144,7 @@ def discrete(call: Call) -> Any:
     return [np.full(out.shape, depends, np.int64) for out in call.outs]
 
 
-def elementwise(call: Call) -> Any:
+def elementwise(call: Call) -> ResultIds:
     """Return the union of the arguments' sets, element by element."""
     ids = [o.ids for o in call.data] + [np.minimum(o.ids, DISCRETE) for o in call.others if o.depends]
     try:
@@ -157,13 +162,13 @@ def _broadcast(ids: Sequence[Ids], shape: tuple[int, ...], sets: IndexSets) -> I
 
 
 @rule("floor_divide", "trunc_divide", "floor", "ceil", "trunc", "round", "sign")
-def _step(call: Call) -> Any:
+def _step(call: Call) -> ResultIds:
     """For steps: the derivative is zero wherever it exists."""
     return np.minimum(elementwise(call), DISCRETE)
 
 
 @rule("zeros_like", "zero", "fill")
-def _independent(call: Call) -> Any:
+def _independent(call: Call) -> ResultIds:
     return np.zeros(call.out_shape, np.int64)
 
 
@@ -171,19 +176,19 @@ def _independent(call: Call) -> Any:
 
 
 @rule("copysign", "nextafter")
-def _follows_first(call: Call) -> Any:
+def _follows_first(call: Call) -> ResultIds:
     x, y = call.operands
     return _broadcast([x.ids, np.minimum(y.ids, DISCRETE)], call.out_shape, call.sets)
 
 
 @rule("heaviside")
-def _heaviside(call: Call) -> Any:
+def _heaviside(call: Call) -> ResultIds:
     x, values = call.operands
     return _broadcast([np.minimum(x.ids, DISCRETE), values.ids], call.out_shape, call.sets)
 
 
 @rule("mul")
-def _mul(call: Call) -> Any:
+def _mul(call: Call) -> ResultIds:
     """A factor that is the constant zero makes the product independent of the other."""
     x, y = call.operands
     return call.sets.union(
@@ -192,13 +197,13 @@ def _mul(call: Call) -> Any:
 
 
 @rule("div")
-def _div(call: Call) -> Any:
+def _div(call: Call) -> ResultIds:
     x, y = call.operands
     return call.sets.union(x.ids, np.where(x.may_differ_from_zero, y.ids, CONSTANT))
 
 
 @rule("addcmul", "addcdiv")
-def _add_product(call: Call) -> Any:
+def _add_product(call: Call) -> ResultIds:
     x, first, second = call.operands
     if call.op.name == "addcmul":
         there = first.may_differ_from_zero & second.may_differ_from_zero
@@ -211,14 +216,14 @@ def _add_product(call: Call) -> Any:
 
 
 @rule("pow")
-def _pow(call: Call) -> Any:
+def _pow(call: Call) -> ResultIds:
     x, exponent = call.operands
     base = np.where(exponent.may_differ_from_zero, x.ids, CONSTANT)
     return np.broadcast_to(call.sets.union(base, exponent.ids), call.out_shape)
 
 
 @rule("where")
-def _where(call: Call) -> Any:
+def _where(call: Call) -> ResultIds:
     """A constant condition selects one argument; other conditions may select either."""
     condition, x, y = call.operands
     if not condition.depends:
@@ -229,7 +234,7 @@ def _where(call: Call) -> Any:
 
 
 @rule("masked_fill")
-def _masked_fill(call: Call) -> Any:
+def _masked_fill(call: Call) -> ResultIds:
     x, mask, y = call.operands
     either = call.sets.union(call.sets.union(x.ids, y.ids), np.minimum(mask.ids, DISCRETE))
     either = np.where(x.may_differ_from_zero | y.may_differ_from_zero, either, CONSTANT)
@@ -237,7 +242,7 @@ def _masked_fill(call: Call) -> Any:
 
 
 @rule("keep", "native_dropout")
-def _keep(call: Call) -> Any:
+def _keep(call: Call) -> ResultIds:
     x, mask = call.operands
     if not mask.depends:
         return np.where(np.asarray(mask.value) != 0, x.movable_ids(), 0.0)
@@ -245,37 +250,37 @@ def _keep(call: Call) -> Any:
 
 
 @rule("copy")
-def _copy(call: Call) -> Any:
+def _copy(call: Call) -> ResultIds:
     """The result does not depend on the first argument."""
     return np.broadcast_to(_to_dtype(call.operands[1].movable_ids(), call.outs[0].dtype), call.out_shape)
 
 
 @rule("fill_with")
-def _fill_with(call: Call) -> Any:
+def _fill_with(call: Call) -> ResultIds:
     return np.broadcast_to(_to_dtype(call["value"].movable_ids(), call.outs[0].dtype), call.out_shape)
 
 
 @rule("cast", "to_device")
-def _cast(call: Call) -> Any:
+def _cast(call: Call) -> ResultIds:
     return _to_dtype(call.operands[0].movable_ids(), call.outs[0].dtype)
 
 
-def _to_dtype(parts: Array, dtype: Any) -> Array:
+def _to_dtype(parts: Array, dtype: np.dtype[Any]) -> Array:
     """Return the ids of a value cast to a dtype: a real value has no imaginary part, so its ids are dropped."""
     return parts.real if parts.dtype.kind == "c" and dtype.kind != "c" else parts
 
 
 @rule("complex")
-def _complex(call: Call) -> Any:
+def _complex(call: Call) -> ResultIds:
     real, imag = np.broadcast_arrays(call["real"].ids, call["imag"].ids)
     return real + 1j * imag
 
 
 @rule("conj")
-def _conj(call: Call) -> Any:
+def _conj(call: Call) -> ResultIds:
     return call.operands[0].movable_ids()
 
 
 @rule("scale_diagonal", "scale_bins", "clone")
-def _keep_positions(call: Call) -> Any:
+def _keep_positions(call: Call) -> ResultIds:
     return call.operands[0].movable_ids()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,10 @@ from ndgrad._src.interpreters.forward_ad import (
 from ndgrad._src.transforms.sparsity import contractions, moves, reductions  # noqa: F401  (they register their rules)
 from ndgrad._src.transforms.sparsity.rules import Array, Call, Operand, rule_for
 from ndgrad._src.transforms.sparsity.sets import DISCRETE, Ids, IndexSets, distinct
+
+if TYPE_CHECKING:
+    from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Payload
 
 
 class Pattern(NamedTuple):
@@ -122,7 +126,7 @@ class Tracer:
         operands = [Operand(_value(p), self._parts(a), self.sets) for p, a in zip(primals, args, strict=True)]
         call = Call(op, operands, settings, [innermost_array(o) for o in outs], self.sets)
         made = rule_for(op)(call)
-        self._attach(outs, made if isinstance(made, (list, tuple)) else [made], op.discrete_outputs)
+        self._attach(outs, [made] if isinstance(made, np.ndarray) else made, op.discrete_outputs)
         node = next((o._node for o in outs if o._node is not None), None)
         if node is not None:
             save_tangents(
@@ -130,7 +134,7 @@ class Tracer:
             )
         return out
 
-    def _view(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    def _view(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Payload:
         out = dual_view(op, args, settings)
         if op.shares_storage:  # A detached value has no derivative, but depends on the inputs.
             parts = self._parts(args[0])
@@ -141,7 +145,7 @@ class Tracer:
                 self._attach((out,), (np.full(tuple(out.shape), DISCRETE, np.int64),), ())
         return out
 
-    def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Payload:
         """Run a custom function. It is opaque, so every output depends on every input."""
         out = cls.apply(*(strip(a, self.level) if isinstance(a, Variable) else a for a in args), **kwargs)
         total = np.zeros((), np.int64)
@@ -164,7 +168,7 @@ class Tracer:
 
     # ----- ids as tensors ---------------------------------------------------------------------------------------------
 
-    def make_tangent(self, like: Any, ids: Array) -> Any:
+    def make_tangent(self, like: Variable, ids: Array) -> Any:
         """Return ids as the tangent of the tensor `like`."""
         made: Array
         if np_dtype(like).kind != "c":
@@ -175,10 +179,10 @@ class Tracer:
             made = ids.astype(np.complex128)
         return wrap(like.tensor_type, np.array(np.broadcast_to(made, tuple(like.shape))))
 
-    def zero(self, base: Any) -> Any:
+    def zero(self, base: Variable) -> Variable | None:
         return lay_out_like(base, self.make_tangent(base, np.zeros(tuple(base.shape), np.int64)))
 
-    def _parts(self, a: Any) -> Array | None:
+    def _parts(self, a: Payload) -> Array | None:
         tangent = tangent_of(a, self.level)
         # Ids are NumPy arrays on every device.
         return None if tangent is None else np.asarray(innermost_array(tangent))
@@ -200,7 +204,7 @@ class Tracer:
         return Pattern((len(every), self.sets.columns), starts, members)
 
 
-def _value(a: Any) -> Any:
+def _value(a: Payload) -> Any:
     """Return the value of an argument in NumPy's memory."""
     if not isinstance(a, Variable):
         return a

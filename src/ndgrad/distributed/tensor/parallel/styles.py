@@ -194,7 +194,7 @@ class SequenceParallel(ParallelStyle):
         )
 
 
-# ----- what comes in and goes out of any module -----------------------------------------------------------------------
+# ----- inputs and outputs of any module -------------------------------------------------------------------------------
 
 
 def _as_list(layouts: Layouts) -> list[Placement | None] | None:
