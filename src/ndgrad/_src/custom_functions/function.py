@@ -615,8 +615,9 @@ def _attach_one(node: FunctionNode, number: int, o: Any, inputs: tuple[Any, ...]
         if o._meta is not None:  # A sparse tensor has no views.
             o._meta.view.creation = CUSTOM
     if not recording or discrete:
-        if o._meta is not None and o._meta.view is not None and o._meta.view.creation == NO_GRAD:
-            o._meta.view.creation = CUSTOM  # the reason is this function, not a block of the user's
+        view = None if o._meta is None else o._meta.view
+        if view is not None and view.creation == NO_GRAD and thread.grad_enabled:
+            view.creation = CUSTOM  # the reason is this function, not a block of the user's
         return o
     if o._meta is not None and o._meta.view is not None:
         o._meta.view.creation = DEFAULT if node._is_pure_view else CUSTOM
