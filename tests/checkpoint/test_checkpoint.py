@@ -630,6 +630,30 @@ def test_a_rerun_is_inside_the_transforms_of_another_thread_that_the_function_wo
     np.testing.assert_allclose(found.numpy(), plain.numpy(), rtol=1e-12)
 
 
+def test_a_recomputed_custom_function_dies_with_its_pass():
+    made = []
+
+    class Copy(ndgrad.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.clone()
+            ctx.save_for_backward(y)
+            made.append(weakref.ref(y))
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0]
+
+    gc.collect()
+    gc.disable()
+    try:
+        checkpoint(Copy.apply, leaf(), use_reentrant=False).sum().backward()
+        assert [ref() for ref in made] == [None, None]
+    finally:
+        gc.enable()
+
+
 def test_a_selective_checkpoint_keeps_ops_of_a_library():
     runs = []
     with ndgrad.library._scoped_library("kept", "FRAGMENT") as library:

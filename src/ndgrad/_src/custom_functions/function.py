@@ -149,7 +149,8 @@ class FunctionNode(MultiNode, FunctionCtx):
         saved: list[_Saved | None] = []
         hooks = hooks_for(self.level)
         value: Any
-        for t in self._to_save:
+        # Removed first: if a pack hook raises, as at the end of a recomputation, the node must not hold its outputs.
+        for t in self.__dict__.pop("_to_save", ()):
             if t is None:
                 saved.append(None)
                 continue
@@ -178,7 +179,6 @@ class FunctionNode(MultiNode, FunctionCtx):
                 kept.tensor = watched
             saved.append(kept)
         self.__dict__["_saved"] = tuple(saved)
-        del self._to_save
 
     def _unpack(self, saved: _Saved | None) -> Any:
         if saved is None:
