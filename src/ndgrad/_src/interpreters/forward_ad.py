@@ -207,8 +207,9 @@ def _give_tangents(
     for o, t in zip(outs, parts, strict=True):
         dtype = np_dtype(o)
         if t is not None and is_inexact(dtype):
-            if np_dtype(t) != dtype and (np_dtype(t).kind == "c") == (dtype.kind == "c"):
-                # A rule that computes with a Python number may change the precision.
+            if np_dtype(t) != dtype and (dtype.kind == "c" or np_dtype(t).kind != "c"):
+                # A rule that computes with a Python number may change the precision. The sum of a complex number and a
+                # real dual has a real tangent, into which a later write could not put a complex one.
                 t = tensor_ops.cast(t, dtype=dtype)
             set_tangent(o, t, number)
     node = next((o._node for o in outs if o._node is not None), None)

@@ -96,6 +96,11 @@ def _check_index(name: str, index: Tensor) -> None:
 
 
 def _shorten(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
+    if weight.run_op is not None:  # a rank may have a part of a row, whose norm is another
+        raise NotImplementedError(
+            f"embedding(max_norm={max_norm}): the table is a {type(weight).__name__}, whose rows are not shortened in "
+            "place. Leave max_norm out, and scale the table in the optimizer's step. [nd-unsupported]"
+        )
     used = wrap_like(weight, np.unique(np.asarray(values_to_check(index))))
     with no_grad():
         rows = ops.index_select(weight, used, dim=0)
