@@ -628,3 +628,47 @@ def test_a_rerun_is_inside_the_transforms_of_another_thread_that_the_function_wo
     plain = ndgrad.func.jacrev(lambda y: f(y, lambda g, z: g(z)))(x)
     found = ndgrad.func.jacrev(lambda y: f(y, lambda g, z: checkpoint(g, z, use_reentrant=False)))(x)
     np.testing.assert_allclose(found.numpy(), plain.numpy(), rtol=1e-12)
+
+
+def test_a_recomputed_custom_function_dies_with_its_pass():
+    made = []
+
+    class Copy(ndgrad.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.clone()
+            ctx.save_for_backward(y)
+            made.append(weakref.ref(y))
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0]
+
+    gc.collect()
+    gc.disable()
+    try:
+        checkpoint(Copy.apply, leaf(), use_reentrant=False).sum().backward()
+        assert [ref() for ref in made] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_a_selective_checkpoint_keeps_ops_of_a_library():
+    runs = []
+    with ndgrad.library._scoped_library("kept", "FRAGMENT") as library:
+        library.define("twice(Tensor x) -> Tensor")
+
+        def twice(x):
+            runs.append(1)
+            return x * 2
+
+        library.impl("twice", twice, "CompositeExplicitAutograd")
+        ndgrad.library.register_autograd("kept::twice", lambda ctx, g: g * 2, lib=library)
+        op = ndgrad.ops.kept.twice.default
+        contexts = functools.partial(create_selective_checkpoint_contexts, [op])
+        x = leaf()
+        y = checkpoint(lambda x: op(x.sin()).exp(), x, use_reentrant=False, context_fn=contexts)
+        y.sum().backward()
+    assert len(runs) == 1
+    np.testing.assert_allclose(x.grad.numpy(), np.exp(2 * np.sin(A)) * 2 * np.cos(A))

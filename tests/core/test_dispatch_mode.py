@@ -252,3 +252,20 @@ def test_names_are_found_with_and_without_a_mode():
     assert resolve_name(len) is None
     with BaseTorchFunctionMode():
         assert resolve_name(ndgrad.Tensor.add) == "ndgrad.Tensor.add"
+
+
+def test_modes_see_the_packet_of_an_op():
+    seen = []
+
+    class Note(DispatchMode):
+        def __ndgrad_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append((func.namespace, func.overloadpacket))
+            return func(*args, **(kwargs or {}))
+
+    x = ndgrad.ones(2, 2)
+    with Note():
+        (x @ x).sum()
+        x.add_(1)
+    aten = ndgrad.ops.aten
+    assert seen == [("aten", aten.mm), ("aten", aten.sum), ("aten", aten.add_)]
+    assert [packet for _, packet in seen][1] is aten.sum

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import pickle
 import re
 from pathlib import Path
@@ -92,6 +93,11 @@ def test_domains_that_are_numpys():
     with pytest.raises(RuntimeError):
         torch.linalg.det(torch.tensor([[1, 2], [3, 4]]))
     assert abs(ndgrad.linalg.det(ndgrad.tensor([[1, 2], [3, 4]])).item() + 2) < 1e-12
+    for divide in (operator.floordiv, operator.mod):
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            divide(torch.tensor([7]), 0)
+        with pytest.warns(RuntimeWarning, match="divide by zero"):
+            assert divide(ndgrad.tensor([7]), 0).tolist() == [0]
     assert torch.square(torch.tensor([True])).dtype is torch.int64
     assert ndgrad.square(ndgrad.tensor([True])).dtype is ndgrad.int8
 

@@ -252,6 +252,7 @@ CONTAINER_PROGRAMS = [
     "nn.Sequential(nn.ReLU()).extend([nn.Tanh(), nn.ELU()])",
     "(lambda s: (s.__delitem__(0), s)[1])(nn.Sequential(nn.ReLU(), nn.Tanh()))",
     "(lambda s: (s.pop(0), s))(nn.Sequential(nn.ReLU(), nn.Tanh()))", "list(nn.Sequential(nn.ReLU(), nn.Tanh()))",
+    "(lambda s: (s.__delitem__(1), s)[1])(nn.Sequential(OrderedDict(a=nn.ReLU(), b=nn.Tanh(), c=nn.ELU())))",
     "nn.Sequential(OrderedDict(a=nn.ReLU()))", "nn.Sequential(nn.Sequential(), nn.Sequential(nn.ReLU()))",
     "nn.ModuleDict({'a': nn.ReLU(), 'b': nn.ModuleDict()})", "nn.ModuleDict([('a', nn.ReLU()), ['b', nn.Tanh()]])",
     "list(nn.ModuleDict({'a': nn.ReLU()}).items())",

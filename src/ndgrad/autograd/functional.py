@@ -15,6 +15,7 @@ from ndgrad._src.core.grad_mode import enable_grad
 from ndgrad._src.core.variable import Variable, np_dtype, requires_grad
 from ndgrad._src.engine.backward_api import grad
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.jacobian import _basis as basis
 from ndgrad._src.transforms.jacobian import jacfwd, jacrev
@@ -502,8 +503,8 @@ def _vectors(name: str, v: object, like: Tensors, single: bool, what: str) -> Te
     for i, (t, u) in enumerate(zip(like, given, strict=True)):
         if tuple(t.shape) != tuple(u.shape):
             raise RuntimeError(
-                f"{'v' if single else f'Entry {i} in v'} has invalid size: should be {tuple(t.shape)}, like the "
-                f"{what} of {name}, but got {tuple(u.shape)}. [nd-grad-mismatch]"
+                f"{'v' if single else f'Entry {i} in v'} has invalid size: should be {Size(t.shape)}, like the "
+                f"{what} of {name}, but got {Size(u.shape)}. [nd-grad-mismatch]"
             )
     return tuple(
         u if np_dtype(u) == np_dtype(t) else tensor_ops.cast(u, dtype=np_dtype(t))

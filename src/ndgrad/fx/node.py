@@ -101,9 +101,10 @@ def _get_qualified_name(func: Any) -> str:
     name = getattr(func, "__name__", type(func).__name__)
     if getattr(builtins, name, None) is func:
         return str(name)
-    if hasattr(func, "overloadpacket"):
+    is_ours = isinstance(func, (Op, InPlaceForm)) or type(func).__name__ == "FunctionOverload"
+    if not is_ours and hasattr(func, "overloadpacket"):
         return f"{package_name.package}.ops.{func}"
-    if isinstance(func, (Op, InPlaceForm)) or type(func).__name__ == "FunctionOverload":
+    if is_ours:
         whole = func.name.removesuffix("_all")
         if whole != func.name and whole in table:  # a reduction over all elements
             return f"{package_name.package}.ops.aten.{whole}.default"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ndgrad._src.core.op_observers import in_place_form
+from ndgrad._src.core.op_observers import InPlaceForm, in_place_form
 from ndgrad._src.ops.table import Op, table
 from ndgrad._src.ops.vocabulary import find
 
@@ -75,9 +75,9 @@ class FunctionOverload:
         return self._function(*args, **kwargs)
 
     def __getattr__(self, name: str) -> FunctionOverload:
-        if name.startswith("_") or name in ("overloadpacket", "dispatch_rules", "present_call"):
+        if name.startswith("_") or name in ("dispatch_rules", "present_call"):
             raise AttributeError(name)
-        return self
+        return self  # its packet, too
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -99,17 +99,25 @@ def _find_function(name: str) -> FunctionOverload:
     return FunctionOverload(name, found)
 
 
-@functools.cache
-def _packet_of(op: Any) -> Packet:
-    """Return the packet of an op, always the same: programs compare packets by `is`."""
-    return Packet(op)
-
-
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     own = _SAME.get(name, name)
     try:
-        return _packet_of(in_place_form(find(own[:-1])) if own.endswith("_") else find(own))
+        return packet_of(in_place_form(find(own[:-1])) if own.endswith("_") else find(own))
     except AttributeError:
         return _find_function(name)
+
+
+def packet_of(op: Op | InPlaceForm) -> Packet:
+    """Return the overloads that an op is one of, the same object each time."""
+    whole = op.name.endswith("_all") and table.get(op.name.removesuffix("_all"))
+    return _make_packet(whole or op)
+
+
+_make_packet = functools.cache(Packet)
+
+# Dispatches of programs for torch compare `func.overloadpacket` with `torch.ops.aten.mul`.
+for _kind in (Op, InPlaceForm):
+    for _name in ("overloadpacket", "_overloadpacket"):
+        setattr(_kind, _name, property(packet_of))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import ndgrad.ops.aten  # noqa: F401  # gives ops their packets, which modes for torch read
 from ndgrad._src.core.modes import restore, scope, thread
 from ndgrad._src.core.op_observers import DispatchMode
 from ndgrad._src.core.subclass import has_dispatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from ndgrad._src.core.op_observers import DispatchMode
+from ndgrad._src.core.op_observers import DispatchMode, InPlaceForm
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.ops.flops import flops_of
 from ndgrad._src.ops.table import Op
@@ -21,7 +21,9 @@ flop_registry: dict[Any, Callable[..., int]] = {}
 
 def _unpack(op: Any) -> Any:
     """Return the object that modes see for an op, a packet or an overload."""
-    return op.op if isinstance(op, Packet) else getattr(op, "overloadpacket", op)
+    if isinstance(op, (Packet, Op, InPlaceForm)):
+        return op.op if isinstance(op, Packet) else op
+    return getattr(op, "overloadpacket", op)
 
 
 def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Callable[..., int]], Callable[..., int]]:

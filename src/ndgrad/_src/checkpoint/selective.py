@@ -199,8 +199,12 @@ def create_selective_checkpoint_contexts(
 
 
 def _policy_of_list(ops: Any) -> Callable[..., CheckpointPolicy]:
-    names = set()
+    names, overloads = set(), set()
     for op in ops:
+        op = getattr(op, "_opoverload", op)
+        if hasattr(op, "dispatch_rules"):  # an op of ndgrad.library, which modes see as it is
+            overloads.add(op)
+            continue
         # A registered function, or a packet of ndgrad.ops.aten.
         op = getattr(op, "op", op) if not isinstance(op, InPlaceForm) else op
         if not isinstance(op, (str, Op, InPlaceForm)):
@@ -212,6 +216,7 @@ def _policy_of_list(ops: Any) -> Callable[..., CheckpointPolicy]:
         names.add(op if isinstance(op, str) else op.name)
 
     def policy(ctx: SelectiveCheckpointContext, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
-        return CheckpointPolicy.MUST_SAVE if op.name in names else CheckpointPolicy.PREFER_RECOMPUTE
+        kept = op in overloads or op.name in names
+        return CheckpointPolicy.MUST_SAVE if kept else CheckpointPolicy.PREFER_RECOMPUTE
 
     return policy

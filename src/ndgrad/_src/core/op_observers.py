@@ -248,6 +248,7 @@ class InPlaceForm:
 
     def __init__(self, op: Op) -> None:
         self.op = op
+        self.namespace = op.namespace
         self.name = self.__name__ = op.name + "_"
 
     def __call__(self, target: Variable, *args: Any, **settings: Any) -> Variable:

@@ -149,7 +149,8 @@ class FunctionNode(MultiNode, FunctionCtx):
         saved: list[_Saved | None] = []
         hooks = hooks_for(self.level)
         value: Any
-        for t in self._to_save:
+        # Removed first: if a pack hook raises, as at the end of a recomputation, the node must not hold its outputs.
+        for t in self.__dict__.pop("_to_save", ()):
             if t is None:
                 saved.append(None)
                 continue
@@ -178,7 +179,6 @@ class FunctionNode(MultiNode, FunctionCtx):
                 kept.tensor = watched
             saved.append(kept)
         self.__dict__["_saved"] = tuple(saved)
-        del self._to_save
 
     def _unpack(self, saved: _Saved | None) -> Any:
         if saved is None:
@@ -623,8 +623,9 @@ def _attach_one(node: FunctionNode, number: int, o: Any, inputs: tuple[Any, ...]
         if o._meta is not None:  # A sparse tensor has no views.
             o._meta.view.creation = CUSTOM
     if not recording or discrete:
-        if o._meta is not None and o._meta.view is not None and o._meta.view.creation == NO_GRAD:
-            o._meta.view.creation = CUSTOM  # the reason is this function, not a block of the user's
+        view = None if o._meta is None else o._meta.view
+        if view is not None and view.creation == NO_GRAD and thread.grad_enabled:
+            view.creation = CUSTOM  # the reason is this function, not a block of the user's
         return o
     if o._meta is not None and o._meta.view is not None:
         o._meta.view.creation = DEFAULT if node._is_pure_view else CUSTOM

@@ -18,6 +18,7 @@ from ndgrad._src.core.sparse_gradients import is_structured
 from ndgrad._src.core.subclass import has_dispatch, needs_tensors
 from ndgrad._src.core.variable import Variable, edge, innermost_array, np_dtype, requires_grad, shape_of, wrap
 from ndgrad._src.core.view import tangents_of
+from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
@@ -99,8 +100,8 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
             is_same = tuple(g.shape) == tuple(shape)
         if not is_same:
             raise RuntimeError(
-                f"Mismatch in shape: grad_output[{position}] has a shape of {tuple(g.shape)} and output[{position}] "
-                f"has a shape of {tuple(shape)}. Pass a gradient of the output's shape. [nd-grad-mismatch]"
+                f"Mismatch in shape: grad_output[{position}] has a shape of {Size(g.shape)} and output[{position}] "
+                f"has a shape of {Size(shape)}. Pass a gradient of the output's shape. [nd-grad-mismatch]"
             )
         if np_dtype(g).kind != "c":
             out.append(g)

@@ -502,6 +502,11 @@ class Op(OpFacts):
                 raise
         return Op.torch_form(self, args, settings)
 
+    @property
+    def namespace(self) -> str:
+        """`aten`, or the namespace of an op that another project has registered."""
+        return self.name.partition("::")[0] if "::" in self.name else "aten"
+
     #: Calls an op with the arguments of torch's schema; set by `ndgrad.ops.aten`, where such programs get their ops.
     torch_form: ClassVar[Callable[..., Any] | None] = None
 

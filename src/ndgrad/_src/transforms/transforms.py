@@ -34,6 +34,7 @@ from ndgrad._src.foundations.pytree import (
     tree_structure,
     tree_unflatten,
 )
+from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.interpreters import forward_ad
 from ndgrad._src.interpreters.batching import BatchLevel, batch_tensor
 from ndgrad._src.interpreters.levels import GradLevel, Level, level_number, make_leaf, settle, unwrap
@@ -416,8 +417,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                 )
             if tuple(o.shape) != tuple(c.shape):
                 raise RuntimeError(
-                    f"Mismatch in shape: grad_output[{i}] has a shape of {tuple(c.shape)} and output[{i}] has a shape "
-                    f"of {tuple(o.shape)} (vjp). They must agree. [nd-grad-mismatch]"
+                    f"Mismatch in shape: grad_output[{i}] has a shape of {Size(c.shape)} and output[{i}] has a shape "
+                    f"of {Size(o.shape)} (vjp). They must agree. [nd-grad-mismatch]"
                 )
         return run.pull_back(outputs, given, keep=retain_graph)
 

@@ -176,15 +176,6 @@ class Sequential(_Numbered):
     def _part(self, items: list[tuple[str, Module]]) -> Self:
         return type(self)(OrderedDict(items))
 
-    def __delitem__(self, index: int | slice) -> None:
-        named = any(name != str(i) for i, name in enumerate(self._modules))
-        if not named:
-            super().__delitem__(index)
-            return
-        names = list(self._modules)
-        for name in names[index] if isinstance(index, slice) else [names[_place(len(self), index)]]:
-            delattr(self, name)
-
     def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(
