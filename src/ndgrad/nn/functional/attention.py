@@ -294,10 +294,10 @@ def _project_to_heads(
         return _split_heads(linear(query, weight, bias), 3, heads)
     embed = query.shape[2]
     parts = (0, embed), (embed, 3 * embed)
-    (wq, wkv), (bq, bkv) = (
-        [None if t is None else ops.slice(t, dim=0, start=first, stop=last, step=1) for first, last in parts]
-        for t in (weight, bias)
-    )
+    wq, wkv = [ops.slice(weight, dim=0, start=first, stop=last, step=1) for first, last in parts]
+    bq, bkv = [
+        None if bias is None else ops.slice(bias, dim=0, start=first, stop=last, step=1) for first, last in parts
+    ]
     return (_heads(linear(query, wq, bq), heads), *_split_heads(linear(key, wkv, bkv), 2, heads))
 
 

@@ -225,7 +225,8 @@ def _blend_on_device(
     """
     if process.busy and (process.open or process.dispatching or not modes().is_alone_with_autocast()):
         return False
-    arrays, storages = [], []
+    arrays: list[Any] = []
+    storages: list[Any] = []
     for t in (running_mean, running_var):
         if t is None:
             arrays.append(None)

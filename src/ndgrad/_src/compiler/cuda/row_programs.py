@@ -242,7 +242,8 @@ def make_launcher(program: RowProgram, x: Any) -> Callable[[Sequence[Any]], list
     segment = () if isinstance(rows, Columns) else (rows.segments, 1)
     roles = [role for _, role in program.formula.results]
     steps = [along if role.is_element else segment if role.is_segment else once for role in roles]
-    dtype, shapes, parts, made = x.dtype, program.shapes, (), len(program.shapes)
+    dtype, shapes, made = x.dtype, program.shapes, len(program.shapes)
+    parts: tuple[tuple[int, int], ...] = ()
     sizes = [prod(shape) * dtype.itemsize for shape in shapes]
     if program.parts:  # Note [Parts of rows]
         results = len(steps)
