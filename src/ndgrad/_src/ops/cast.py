@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ndgrad._src.arrays.device_kernels import copy_array
 from ndgrad._src.arrays.placement import move_to
 from ndgrad._src.arrays.precision import convert
 from ndgrad._src.ops.table import op
@@ -40,7 +41,7 @@ clone = op(
 
 def _clone_ordered(np: Library, x: Payload, *, order: tuple[int, ...]) -> Payload:
     back = sorted(range(len(order)), key=order.__getitem__)
-    return np.array(x.transpose(order), order="C").transpose(back)
+    return copy_array(np, x.transpose(order)).transpose(back)
 
 
 # A copy whose dimensions are in the given order in memory, outermost first.
