@@ -17,7 +17,16 @@ from ndgrad._src.arrays import device_kernels, small_matrices, triangular
 from ndgrad._src.arrays.host_fallback import wrap_for_host
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.ops.matrix import LinAlgError, adjoint, align, call_linalg, decompose_singular, hermitian, largest, negated
+from ndgrad._src.ops.matrix import (
+    LinAlgError,
+    adjoint,
+    align,
+    call_linalg,
+    decompose_singular,
+    hermitian,
+    largest,
+    negated,
+)
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
