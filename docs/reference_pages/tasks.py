@@ -84,7 +84,7 @@ ARRAYS = [
     Task(
         "rounding", "Rounding, limits and signs", "Rounding, clipping, and replacing values out of range.",
         "ceil floor fix rint round around trunc clamp clamp_max clamp_min clip nan_to_num sign sgn signbit maximum minimum fmax fmin threshold "
-        "fake_quantize_per_tensor_affine",
+        "fake_quantize_per_channel_affine fake_quantize_per_tensor_affine",
     ),
     Task(
         "comparison", "Comparison and logic", "Tests of elements and of whole tensors, and logic on their results.",
@@ -237,7 +237,7 @@ FUNCTIONAL = [
     Task("pooling", "Pooling", "Maxima, means and norms of windows.", "", "functional/pooling functional/fractional"),
     Task("activations", "Activations", "Nonlinear functions, softmax among them.", "", "functional/activation"),
     Task("attention", "Attention", "Scaled dot products of queries and keys.", "", "functional/attention"),
-    Task("linear", "Linear maps and embeddings", "Affine and bilinear maps, and rows of a table.", "", "functional/affine functional/lookup"),
+    Task("linear", "Linear maps and embeddings", "Affine and bilinear maps, and rows of a table.", "", "functional/affine functional/grouped functional/lookup"),
     Task("normalization", "Normalisation", "Batch, layer, group and instance norms.", "normalize", "functional/norm"),
     Task("dropout", "Dropout", "Elements or channels set to zero at random.", "", "functional/regularization"),
     Task("losses", "Losses", "Distances between predictions and targets.",

@@ -57,3 +57,11 @@ def test_function_keeps_the_class_and_the_gradient(name: str) -> None:
 @pytest.mark.parametrize("name", STANDARD)
 def test_function_of_the_array_api_standard(name: str) -> None:
     check_against_numpy(STANDARD[name], dnp.array(X).requires_grad_())
+
+
+def test_lists_and_products_of_constants_are_tensors() -> None:
+    x = ndgrad.tensor(X)
+    for name in ("rearrange a list", "einsum", "pack"):
+        made = CALLS[name](x)
+        assert type(made) is ndgrad.Tensor
+        np.testing.assert_allclose(made.numpy(), CALLS[name](X))

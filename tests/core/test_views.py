@@ -253,3 +253,29 @@ def test_a_view_of_a_base_that_has_changed_its_shape_and_was_written_raises():
     y.mul_(2.0)
     with pytest.raises(RuntimeError, match="changed its own shape in place since"):
         v.sum().backward()
+
+
+VIEWS = {
+    "select": lambda x: x[0],
+    "slice": lambda x: x[:, 1:],
+    "view": lambda x: x.view(2, 2, 2),
+    "transpose": lambda x: x.transpose(0, 1),
+    "expand": lambda x: x[:, :1].expand(2, 4)[:, 0],
+    "split": lambda x: x.split(2, dim=1)[1],
+    "view of a view": lambda x: x.unsqueeze(0)[0, 1],
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_view_without_recording_shares_memory_and_refuses_recorded_writes(name: str) -> None:
+    x = ndgrad.arange(8.0).reshape(2, 4).clone()
+    with ndgrad.no_grad():
+        view = VIEWS[name](x)
+        view.fill_(-1.0)
+    assert (view == -1.0).all()
+    np.testing.assert_array_equal(VIEWS[name](x), view)
+    assert view._is_view()
+    assert view._base is x
+    x.requires_grad_()
+    with pytest.raises(RuntimeError, match="no_grad"):
+        view.mul_(ndgrad.ones((), requires_grad=True))

@@ -96,7 +96,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         Args:
             tensors: tensors of one shape.
         """
-        return _like(tensors[0], np.stack(tensors))
+        return _like(tensors[0], np.stack([to_array(t) for t in tensors]))
 
     def add_axis(self, x: Any, new_position: int) -> Any:
         """Return a tensor with a new axis of size 1.
@@ -123,7 +123,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
             tensors: tensors.
             axis: axis along which to join.
         """
-        return _like(tensors[0], np.concatenate(tensors, axis=axis))
+        return _like(tensors[0], np.concatenate([to_array(t) for t in tensors], axis=axis))
 
     def is_float_type(self, x: Any) -> bool:
         """True if a tensor has a floating-point dtype.
@@ -140,7 +140,7 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
             pattern: equation, such as `"ij,jk->ik"`.
             *x: tensors.
         """
-        return _like(x[0], np.einsum(pattern, *x))
+        return _like(x[0], np.einsum(pattern, *map(to_array, x)))
 
 
 def _like(x: Any, made: Any) -> Any:

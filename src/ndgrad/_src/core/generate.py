@@ -4,6 +4,10 @@ A general function would loop over arguments, look up rules and decide which val
 that is most of the cost. So the loop runs once, here, and writes the code that it would have executed: for `mul` about
 the same as handwritten code. `print(op.eager.__source__)` shows it, and so do tracebacks (the source is in linecache).
 
+Note [Calls without recording]
+Under no_grad as the only mode, such a function hands its arguments to its own `quiet` form, which is `unrecorded` with
+the same answers to unusual arguments. Models spend much of their time there, and dispatch would double it.
+
 One template, `FunctionTemplate`, covers any number of arguments and results; its steps are those of
 ndgrad._src.core.record. The functions of an op differ in their checks. `eager` (and the operators and public functions)
 checks for modes. `plain` assumes that no mode is in force, `unrecorded` that no_grad is the only mode. `in_level`
@@ -29,7 +33,7 @@ from ndgrad._src.arrays import library
 from ndgrad._src.arrays.precision import INEXACT, NARROW, has_narrow, run_in_single, run_moving
 from ndgrad._src.arrays.streams import streams
 from ndgrad._src.core.detach_checks import as_number, with_numbers
-from ndgrad._src.core.modes import process
+from ndgrad._src.core.modes import current, process
 from ndgrad._src.core.node import GENERAL, RULE, UNARY, edge_node, next_sequence_number, note_stream, sizes
 from ndgrad._src.core.node_routes import first_route, has_number_form, reads_part
 from ndgrad._src.core.op_errors import after_failure
@@ -37,7 +41,7 @@ from ndgrad._src.core.save_plan import save_plan
 from ndgrad._src.core.stored_tensors import keep_in_level, without_base
 from ndgrad._src.core.variable import Meta, edge, new
 from ndgrad._src.core.versions import SCALARS, Storage, kept_storage, storage_of
-from ndgrad._src.core.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, make_view
+from ndgrad._src.core.view import DEFAULT, MULTI_OUTPUT, NO_GRAD, ViewInfo, geometry_of, make_view
 from ndgrad._src.core.view_path import LONG
 from ndgrad._src.ops.deferred import make_deferred, make_renewable, renew
 from ndgrad._src.ops.table import Op
@@ -142,13 +146,18 @@ def make_eager(
         slow = _refuse if level else dispatch_operator if operator else record_any if plain else dispatch
         if op.one_dtype and (strict or operator or public):
             slow = require_one_dtype(slow)
-    if not _has_function(op, level) or (unrecorded and op.view):
+    if not _has_function(op, level) or (unrecorded and op.view and traced):
         return _through_dispatch(op, slow)
 
     def make() -> Callable[..., Any]:
         template, names = traced or (FunctionTemplate, {})
         written = template(op, reflected, public, plain, level, not unrecorded and op.differentiable, on_device)
+        written.creation = "NO_GRAD" if unrecorded else ""
         scope = {**_scope(op, level), "slow": slow, "write_out": into or write_out}
+        if not plain:
+            scope["current"] = current
+            quiet: dict[str, Any] = {"reflected": reflected, "unrecorded": True, "slow": slow}
+            scope["quiet"] = make_deferred(op.name, partial(make_eager, op, plain=True, **quiet))
         devices = library.device_library
         if on_device:
             scope |= {"ndarray": devices.ndarray, "forward": op.forward_for(devices)}
@@ -199,6 +208,7 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
         "SCALARS": SCALARS,
         "storage_of": storage_of, "Storage": Storage,
         "make_view": make_view, "ViewInfo": ViewInfo, "DEFAULT": DEFAULT, "MULTI_OUTPUT": MULTI_OUTPUT,
+        "NO_GRAD": NO_GRAD,
         "geometry_of": geometry_of, "streams": streams, "note_stream": note_stream,
         **{f"default_{s}": d for s, d in op.settings.items()},
     }  # fmt: skip
@@ -215,9 +225,13 @@ def _version_of(x: Variable, tensor_type: type[Any]) -> Any:
 class FunctionTemplate:
     """Source of an op's function, with the steps of ndgrad._src.core.record: class, forward, wrap, edges, node.
 
+    `creation` is the origin of all views that the function makes; "" if it depends on their source.
+
     In the source, an argument `x` is split into a_x, its array, e_x, its gradient edge, and s_x, its storage; c is the
     class of the results, n the node, r a result. A single result is made line by line; several are made in a loop.
     """
+
+    creation = ""
 
     def __init__(self, op: Op, reflected: bool, public: bool, plain: bool, level: bool, records: bool, device: bool):
         self.op, self.public, self.plain, self.level = op, public, plain, level
@@ -269,7 +283,13 @@ class FunctionTemplate:
         if self.first == "xs[0]":
             body += ["if not xs:", f"    {self.leave}"]
         body += [f"c = {self.first}.__class__", "if c is not Tensor:", "    c = TENSOR_TYPES.get(c)"]
-        return [*body, f"if {'' if self.plain else 'process.busy or '}c is None:", f"    {self.leave}"]
+        if self.plain:
+            return [*body, "if c is None:", f"    {self.leave}"]
+        calls = [*self.parameters, *(f"{s}={s}" for s in self.op.settings)]
+        body += ["if process.busy or c is None:"]
+        # The scope is not kept in a variable, because a stored traceback would keep the mode alive.
+        body += ["    if c is not None and current().quiet and len(process.busy) == 1 and not process.dispatching:"]
+        return [*body, f"        return quiet({', '.join(calls)})", f"    {self.leave}"]
 
     # ----- parts of the arguments -----
 
@@ -422,7 +442,7 @@ class FunctionTemplate:
         body = ["r = new(c)", self.set_slot("_array", "out")]
         body += [self.set_slot("_storage", "None"), self.set_slot("_meta", "None")]
         if op.view:
-            body += _view_lines(self.first, self.first_array, self.settings, self.level)
+            body += _view_lines(self.first, self.first_array, self.settings, self.level, self.creation)
         if self.plan is None:
             return [*body, *self.narrow(), self.set_slot("_node", "None"), "return r"]
         none = " and ".join(
@@ -466,7 +486,8 @@ class FunctionTemplate:
             body += ["else:", f"    {shared} = view.base, view.path, view.depth + 1, view.geometry"]
             made += ["r._node = n", "r._storage = s", "r._meta = meta = Meta()", "meta.output_nr = number"]
             made += ["path = (parent, OP, settings, number)"]
-            made += ["meta.view = ViewInfo(base, path, MULTI_OUTPUT, version, geometry, depth)"]
+            creation = self.creation or "MULTI_OUTPUT"
+            made += [f"meta.view = ViewInfo(base, path, {creation}, version, geometry, depth)"]
         else:
             made += ["r._node = r._storage = r._meta = None"]
             numbered = ["r._node = n", "r._meta = meta = Meta()", "meta.output_nr = number"]
@@ -554,7 +575,7 @@ def _has_dtype(array: str, chars: str) -> str:
     return f"{_has_rare_dtype(array)} and dt.char in {chars!r}"
 
 
-def _view_lines(source: str, array: str, settings: str, level: bool) -> list[str]:
+def _view_lines(source: str, array: str, settings: str, level: bool, creation: str) -> list[str]:
     """Return lines that make result `r` a view if it shares memory with its source.
 
     The most common case of `make_view` is inlined.
@@ -563,6 +584,7 @@ def _view_lines(source: str, array: str, settings: str, level: bool) -> list[str
         in_level = f"    make_view(r, {source}, OP, {settings}, 0, level)"
         return [f"if shares_memory(out, {array}):", "    r._node = None", in_level, "    r._meta.level = level"]
     general = ["    r._node = None", f"    make_view(r, {source}, OP, {settings})"]
+    first, later = creation or "DEFAULT", creation or "view.creation"
     return [
         f"s = {source}._storage or storage_of({source})",
         f"if s.__class__ is Storage and out.base is ({array} if {array}.base is None else {array}.base):",
@@ -571,12 +593,12 @@ def _view_lines(source: str, array: str, settings: str, level: bool) -> list[str
         f"    view = None if {source}._meta is None else {source}._meta.view",
         "    if view is None:",
         (
-            f"        meta.view = ViewInfo({source}, (None, OP, {settings}, 0), DEFAULT, s.version.number, "
+            f"        meta.view = ViewInfo({source}, (None, OP, {settings}, 0), {first}, s.version.number, "
             f"geometry_of({source}))"
         ),
         f"    elif (depth := view.depth + 1) < {LONG}:",
         (
-            f"        meta.view = ViewInfo(view.base, (view.path, OP, {settings}, 0), view.creation, "
+            f"        meta.view = ViewInfo(view.base, (view.path, OP, {settings}, 0), {later}, "
             "s.version.number, view.geometry, depth)"
         ),
         "    else:",

@@ -281,7 +281,7 @@ class Scope:
     Only contexts, open sections and open blocks hold a scope. Other code that needs the modes holds the modes.
     """
 
-    __slots__ = ("_casting", "_observed", "_token", "_under", "closed", "inside", "modes", "outside")
+    __slots__ = ("_casting", "_observed", "_token", "_under", "closed", "inside", "modes", "outside", "quiet")
 
     def __init__(
         self,
@@ -299,6 +299,8 @@ class Scope:
             token.thread = get_ident()
             process.busy.add(weakref.ref(token, process.busy.discard))
         self._token = token
+        #: True if no_grad is the only mode of this context, and the block is open (see Note [Calls without recording]).
+        self.quiet = not modes.grad_enabled and not modes.entered
         #: For a block: function from the modes around it to the modes inside it.
         self.inside = inside
         #: Scope around a block's scope; None at the bottom, and inside a section, which ends before anything around it.
@@ -361,7 +363,8 @@ class Scope:
 
 NONE = Scope(Modes(), None)
 _variable: ContextVar[Scope] = ContextVar("ndgrad_modes", default=NONE)
-_current = _variable.get
+#: Getter of the scope set last, whose block may be closed.
+current = _variable.get
 #: Put a scope in force, in C (see Note [Sections]).
 restore = _variable.set
 _task: ContextVar[Any] = ContextVar("ndgrad_task", default=None)
@@ -371,19 +374,19 @@ running, set_running = _task.get, _task.set
 
 def scope() -> Scope:
     """Return the scope in force."""
-    found = _current()
+    found = current()
     return found if not found.closed else _settle()
 
 
 def modes() -> Modes:
     """Return the modes in force."""
-    found = _current()
+    found = current()
     return found.modes if not found.closed else _settle().modes
 
 
 def _settle() -> Scope:
     """Return the innermost scope whose block is open, and put it in force."""
-    found: Any = _current()
+    found: Any = current()
     while found.closed:
         found = found.outside
     restore(found)
@@ -469,6 +472,7 @@ class Block:
 
     def __exit__(self, *exc: object) -> None:
         block = self._stack[-1]
+        block.quiet = False
         block.closed = True  # not a call, so no interrupt can come between: the mode ends here
         try:
             self._stack.pop()
@@ -489,10 +493,11 @@ def close_block(block: Scope) -> None:
     """Leave a block whose scope has been marked as closed (see Note [Blocks])."""
     below = block.outside
     assert below is not None
-    found = _current()
+    found = current()
     if found is block:
         restore(below)
         block.closed = False  # a task started inside the block is still in its modes
+        block.quiet = not block.modes.grad_enabled and not block.modes.entered
         return
     opened = []
     while found is not block:
@@ -552,7 +557,7 @@ def _field(name: str) -> property:
         setattr(made, name, value)
         put_in_force(made)
 
-    names = {"current": _current, "settled": _settle}
+    names = {"current": current, "settled": _settle}
     return property(
         eval(
             compile(

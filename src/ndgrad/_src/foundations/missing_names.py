@@ -66,6 +66,7 @@ def find(name: str) -> Absence | None:
     return next((absence for pattern, absence in _patterns() if pattern.fullmatch(name)), None)
 
 
+@functools.lru_cache(1024)  # programs ask for the same name in every call: `hasattr(torch.nn.functional, name)`
 def explain(namespace: str, name: str) -> str:
     """Return the explanation for a name of one of this package's namespaces, or an empty string."""
     absence = find(f"{namespace}.{name}".removeprefix("ndgrad").removeprefix("."))
@@ -89,13 +90,19 @@ def find_alias(namespace: str, name: str) -> Any:
     ours = module_names.aliases().get(theirs)
     if ours is not None:
         return importlib.import_module(f"ndgrad.{ours}".rstrip("."))
-    if not name.startswith("__") and any(
+    if not name.startswith("__") and _is_submodule(namespace, name):
+        return importlib.import_module(f"{namespace}.{name}")
+    raise refusal(namespace, name)
+
+
+@functools.lru_cache(1024)
+def _is_submodule(namespace: str, name: str) -> bool:
+    """True if a package of this library has a file of that name."""
+    return any(
         (Path(folder) / f"{name}{end}").is_file()
         for folder in getattr(sys.modules[namespace], "__path__", ())
         for end in (".py", "/__init__.py")
-    ):
-        return importlib.import_module(f"{namespace}.{name}")
-    raise refusal(namespace, name)
+    )
 
 
 def refuse_absent(namespace: str) -> None:

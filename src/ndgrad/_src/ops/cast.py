@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy
+
+from ndgrad._src.arrays.copies import copy_in_order
 from ndgrad._src.arrays.device_kernels import copy_array
 from ndgrad._src.arrays.placement import move_to
 from ndgrad._src.arrays.precision import convert
@@ -28,9 +31,17 @@ cast = op(
 )  # fmt: skip
 
 # A copy in the memory order of the original. Expanded dimensions occupy no memory, so they have no order.
+def _clone(np: Library, x: Payload) -> Payload:
+    if not hasattr(x, "flags"):
+        return x
+    if x.__class__ is numpy.ndarray and (x.flags.c_contiguous or 0 in x.strides):
+        return copy_in_order(x)
+    return x.copy(order="C" if 0 in x.strides else "K")
+
+
 clone = op(
     "clone", "x",
-    lambda np, x: x.copy(order="C" if 0 in x.strides else "K") if hasattr(x, "flags") else x,
+    _clone,
     vjp={"x": lambda g: g},
     jvp="linear",
     batch="leading",
@@ -40,8 +51,11 @@ clone = op(
 
 
 def _clone_ordered(np: Library, x: Payload, *, order: tuple[int, ...]) -> Payload:
+    if order == (*range(len(order)),):
+        return copy_array(np, x)
     back = sorted(range(len(order)), key=order.__getitem__)
-    return copy_array(np, x.transpose(order)).transpose(back)
+    moved = x.transpose(order)
+    return (copy_in_order(moved) if np is numpy else copy_array(np, moved)).transpose(back)
 
 
 # A copy whose dimensions are in the given order in memory, outermost first.

@@ -415,6 +415,10 @@ class Tensor(PythonProtocols, TensorMethods):
         >>> x.is_contiguous(), x.T.is_contiguous()
         (True, False)
         """
+        array, meta = self._array, self._meta
+        is_plain = array.__class__ is np.ndarray and (meta is None or not meta.batch_level)
+        if is_plain and memory_format is devices.contiguous_format:
+            return bool(array.flags.c_contiguous)
         sizes, steps = tuple(self.shape), self.stride()
         if memory_format is not devices.contiguous_format:
             if batch_dims(self):

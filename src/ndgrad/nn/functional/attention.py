@@ -293,12 +293,12 @@ def _project_to_heads(
     if query is key:
         return _split_heads(linear(query, weight, bias), 3, heads)
     embed = query.shape[2]
-    parts = (0, embed), (embed, 3 * embed)
-    wq, wkv = [ops.slice(weight, dim=0, start=first, stop=last, step=1) for first, last in parts]
-    bq, bkv = [
-        None if bias is None else ops.slice(bias, dim=0, start=first, stop=last, step=1) for first, last in parts
-    ]
-    return (_heads(linear(query, wq, bq), heads), *_split_heads(linear(key, wkv, bkv), 2, heads))
+
+    def project(t: Tensor, first: int, last: int) -> Tensor:
+        part = ops.slice(weight, dim=0, start=first, stop=last, step=1)
+        return linear(t, part, None if bias is None else ops.slice(bias, dim=0, start=first, stop=last, step=1))
+
+    return (_heads(project(query, 0, embed), heads), *_split_heads(project(key, embed, 3 * embed), 2, heads))
 
 
 def _split_heads(t: Tensor, count: int, heads: int) -> tuple[Tensor, ...]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -44,11 +44,16 @@ def default_convert(data: Any) -> Any:
     return _same_sequence(data, [default_convert(v) for v in data]) if isinstance(data, Sequence) else data
 
 
+CollateFunction: TypeAlias = Callable[..., Any]
+CollateMap: TypeAlias = "dict[type | tuple[type, ...], CollateFunction]"
+
+
 def default_collate(batch: Sequence[Any]) -> Any:
     """Return a batch of samples.
 
     Tensors and arrays of equal shape are stacked, numbers become a tensor (floats in float64), strings are unchanged.
-    Mappings, named tuples and sequences become containers of batches.
+    Mappings, named tuples and sequences become containers of batches. A class that `default_collate_fn_map` names is
+    collated by its function there.
 
     Args:
         batch: samples of one structure.
@@ -56,21 +61,31 @@ def default_collate(batch: Sequence[Any]) -> Any:
     >>> default_collate([(1, "a"), (2, "b")])
     [tensor([1, 2]), ('a', 'b')]
     """
+    return collate(batch, collate_fn_map=default_collate_fn_map)
+
+
+def collate(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    """Return a batch of samples, whose elements are collated by the functions of a table.
+
+    Args:
+        batch: samples of one structure.
+        collate_fn_map: functions by class, or by several classes. A function takes the samples, and the table as
+            `collate_fn_map`. An entry of the sample's own class comes before those of its base classes. Containers
+            without an entry are collated element by element.
+    """
     first = batch[0]
-    if isinstance(first, Variable):
-        return _stack(batch)
-    if isinstance(first, (np.ndarray, np.generic)):
-        if first.dtype.kind not in "biufcV":
-            raise TypeError(_refusal_text(first, f" of dtype {first.dtype}"))
-        return _stack([as_tensor(sample) for sample in batch])
-    if isinstance(first, float):
-        return tensor(list(batch), dtype=float64)
-    if isinstance(first, int):
-        return tensor(list(batch))
-    if isinstance(first, (str, bytes)):
-        return batch
+    table = collate_fn_map or {}
+    function = table.get(type(first))
+    if function is None:
+        function = next((made for kinds, made in table.items() if isinstance(first, kinds)), None)
+    if function is not None:
+        return function(batch, collate_fn_map=collate_fn_map)
+
+    def collate_part(part: Sequence[Any]) -> Any:
+        return collate(part, collate_fn_map=collate_fn_map)
+
     if isinstance(first, Mapping):
-        return _same_mapping(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
+        return _same_mapping(first, {key: collate_part([sample[key] for sample in batch]) for key in first})
     if isinstance(first, Sequence):
         sizes = {len(sample) for sample in batch}
         if len(sizes) > 1:
@@ -78,11 +93,50 @@ def default_collate(batch: Sequence[Any]) -> Any:
                 "default_collate: each element in list of batch should be of equal size, "
                 f"but there are {sorted(sizes)}. Give a collate_fn that pads them, or keeps them apart. [nd-loader]"
             )
-        columns = [default_collate(column) for column in zip(*batch, strict=True)]
+        columns = [collate_part(column) for column in zip(*batch, strict=True)]
         if _is_named_tuple(first):
             return type(first)(*columns)
         return columns if isinstance(first, tuple) else _same_sequence(first, columns)
     raise TypeError(_refusal_text(first, ""))
+
+
+def collate_tensor_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    """Return tensors of equal shape as one tensor with a dimension for the samples."""
+    return _stack(batch)
+
+
+def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    """Return arrays or NumPy's numbers as a tensor with a dimension for the samples."""
+    if batch[0].dtype.kind not in "biufcV":
+        raise TypeError(_refusal_text(batch[0], f" of dtype {batch[0].dtype}"))
+    return _stack([as_tensor(sample) for sample in batch])
+
+
+def collate_float_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    """Return floats as a tensor of float64."""
+    return tensor(list(batch), dtype=float64)
+
+
+def collate_int_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    """Return integers or bools as a tensor."""
+    return tensor(list(batch))
+
+
+def collate_str_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    """Return strings as they are."""
+    return batch
+
+
+#: Functions of `default_collate` by class. A program may add classes of its own.
+default_collate_fn_map: CollateMap = {
+    Variable: collate_tensor_fn,
+    np.ndarray: collate_numpy_array_fn,
+    np.generic: collate_numpy_array_fn,
+    float: collate_float_fn,
+    int: collate_int_fn,
+    str: collate_str_fn,
+    bytes: collate_str_fn,
+}
 
 
 def _stack(tensors: Sequence[Any]) -> Any:

@@ -51,7 +51,7 @@ def _check_tensors(name: str, tensors: Tensors, error: type[Exception] = Runtime
             "There is no shape or dtype to give the result. [nd-too-few]"
         )
     for position, x in enumerate(tensors):
-        if not isinstance(x, Variable) and not is_raw_array(x):
+        if x.__class__ is not Tensor and not isinstance(x, Variable) and not is_raw_array(x):
             raise TypeError(
                 f"{name}(): expected Tensor as element {position} in argument 0, but got {type(x).__name__}. "
                 "Wrap it in ndgrad.tensor(...). [nd-type]"
@@ -64,7 +64,7 @@ def _shape(x: Tensor) -> tuple[int, ...]:
 
 
 def _run(op: Op, tensors: tuple[Tensor, ...], settings: dict[str, Any], out: Tensor | None) -> Tensor:
-    return op(*tensors, **settings) if out is None else write_out(op, tensors, settings, out)
+    return op.eager(*tensors, **settings) if out is None else write_out(op, tensors, settings, out)
 
 
 @both_worlds
@@ -86,10 +86,11 @@ def cat(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
         # torch accepts empty vectors among tensors of any shape.
         parts = tuple(x for x, shape in zip(parts, shapes, strict=True) if shape != (0,))
         shapes = [shape for shape in shapes if shape != (0,)]
-    number = as_dim(dim, len(shapes[0]))
+    first = shapes[0]
+    number = as_dim(dim, len(first))
     for position, shape in enumerate(shapes):
-        if shape != shapes[0] or not shape:
-            _check_end_to_end(position, shape, shapes[0], number)
+        if shape != first or not shape:
+            _check_end_to_end(position, shape, first, number)
     return _run(ops.cat, parts, {"dim": number}, out)
 
 
