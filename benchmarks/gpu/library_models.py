@@ -166,6 +166,8 @@ def run_library(arguments: argparse.Namespace) -> None:
 def _measured(torch: Any, name: str, what: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the seconds and the first result of one measurement, or the problem."""
     device = arguments.device
+    model: Any = None
+    inputs: Any = None
     try:
         model, wanted = make_model(torch, name, arguments.small)
         model.to(device)

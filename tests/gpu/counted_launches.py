@@ -130,6 +130,10 @@ def steps():
     image = ndgrad.zeros(4, 2, 8, 8, device="cuda", dtype=ndgrad.float32)
     convnet = nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(48, 3)).float()
     yield "convnet", trained(convnet, lambda m: F.cross_entropy(m(image), y))
+    yield "batch norm", trained(nn.BatchNorm2d(2).float(), lambda m: m(image).sum())
+    heads_first = nn.MultiheadAttention(8, 2, dropout=0.1, batch_first=True).float()
+    z = ndgrad.zeros(2, 4, 8, device="cuda", dtype=ndgrad.float32)
+    yield "packed attention", trained(heads_first, lambda m: m(z, z, z, need_weights=False)[0].sum())
     w = ndgrad.zeros(100, device="cuda", dtype=ndgrad.float32, requires_grad=True)
 
     def chain():

@@ -22,6 +22,8 @@ MOST = {
     "feed forward ndgrad.bfloat16": (18, 6, 0),
     "attention": (14, 6, 0),
     "convnet": (21, 5, 5),
+    "batch norm": (7, 0, 0),
+    "packed attention": (20, 12, 1),
     "chain": (13, 0, 0),
     "dropout": (3, 0, 0),
 }

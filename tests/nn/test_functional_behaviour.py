@@ -9,6 +9,7 @@ import pytest
 
 import ndgrad
 import ndgrad.nn.functional as F
+from ndgrad._src.ops.normalization import native_batch_norm
 from ndgrad.func import vmap
 
 r = np.random.default_rng(33)
@@ -246,6 +247,18 @@ def test_cross_entropy_keeps_its_input_and_no_softmax():
 def test_layer_norm_keeps_its_input_and_weight():
     x, w = normal(64, 100).requires_grad_(), normal(100).requires_grad_()
     assert saved_bytes(lambda: F.layer_norm(x, (100,), w)) == x.nbytes + w.nbytes
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_each_result_of_native_batch_norm_alone_has_its_gradient(create_graph):
+    """The mean of n values has the gradient 1 / n, their variance 2 (x - mean) / n."""
+    x = normal(6, 3).requires_grad_()
+    w = normal(3).requires_grad_()
+    _, mean, variance = native_batch_norm(x, w, None, dim=(0,), eps=1e-5)
+    for out, expected in ((mean, np.full((6, 3), 1 / 6)), (variance, (x - mean).detach().numpy() / 3)):
+        found = ndgrad.autograd.grad(out.sum(), (x, w), retain_graph=True, create_graph=create_graph)
+        np.testing.assert_allclose(found[0].detach().numpy(), expected, rtol=1e-12, atol=1e-15)
+        assert not found[1].any()
 
 
 # ----- blocks: large inputs take other paths than small ones -----------------------------------------------------------------

@@ -303,8 +303,9 @@ def _on_processor(code: str) -> str:
     return "\n".join(lines)
 
 
-#: Some distributions check jumps by default (_FORTIFY_SOURCE) and abort if one leads to another stack.
-_COMPILE = ["g++", "-std=c++17", "-w", "-fpermissive", "-ffp-contract=off", "-fPIC", "-U_FORTIFY_SOURCE"]
+#: Some distributions check jumps by default (_FORTIFY_SOURCE) and abort if one leads to another stack. Shared memory is static
+#: variables of inline functions, which a process would share among kernels with functions of one name (-fno-gnu-unique).
+_COMPILE = ["g++", "-std=c++17", "-w", "-fpermissive", "-ffp-contract=off", "-fPIC", "-fno-gnu-unique", "-U_FORTIFY_SOURCE"]
 
 
 def _prepare() -> Path:

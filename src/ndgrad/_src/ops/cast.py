@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy
 
 from ndgrad._src.arrays.copies import copy_in_order
+from ndgrad._src.arrays.device_kernels import copy_array
 from ndgrad._src.arrays.placement import move_to
 from ndgrad._src.arrays.precision import convert
 from ndgrad._src.ops.table import op
@@ -51,10 +52,10 @@ clone = op(
 
 def _clone_ordered(np: Library, x: Payload, *, order: tuple[int, ...]) -> Payload:
     if order == (*range(len(order)),):
-        return np.array(x, order="C")
+        return copy_array(np, x)
     back = sorted(range(len(order)), key=order.__getitem__)
     moved = x.transpose(order)
-    return (copy_in_order(moved) if np is numpy else np.array(moved, order="C")).transpose(back)
+    return (copy_in_order(moved) if np is numpy else copy_array(np, moved)).transpose(back)
 
 
 # A copy whose dimensions are in the given order in memory, outermost first.

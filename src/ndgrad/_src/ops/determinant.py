@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays import small_matrices
-from ndgrad._src.ops.matrix import adjoint, call_linalg, transpose
+from ndgrad._src.ops.matrix import adjoint, call_linalg, times, transpose
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _det(np: Library, x: Payload) -> Payload:
 det = op(
     "det", "x",
     _det,
-    vjp={"x": lambda g, x, ops: _scalar(g, ops) * ops.conj(ops.cofactor(x))},
+    vjp={"x": lambda g, x, ops: times(_scalar(g, ops), ops.conj(ops.cofactor(x)), ops)},
     jvp={"x": lambda t, x, ops: ops.sum(ops.cofactor(x) * t, dim=(len(x.shape) - 2, len(x.shape) - 1), keepdim=False)},
     batch="leading",
     backward_name="LinalgDetBackward0",

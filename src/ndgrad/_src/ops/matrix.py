@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays.device_kernels import copy_array
-from ndgrad._src.arrays.library import library_of
+from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.arrays.precision import finfo
 from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, elementwise, op
@@ -117,7 +117,19 @@ def row(x: Payload, ops: Vocabulary) -> Payload:
 
 def hermitian(x: Payload, ops: Vocabulary) -> Payload:
     """Return the Hermitian part of a matrix."""
+    if is_on_device(x):  # the kernels of ops are faster than a library's operators
+        return ops.mul(ops.add(x, adjoint(x, ops)), 0.5)
     return (x + adjoint(x, ops)) * 0.5
+
+
+def times(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
+    """Return x * y. On a device the op's kernel is faster than the library's operator."""
+    return ops.mul(x, y) if is_on_device(y) else x * y
+
+
+def negated(x: Payload, ops: Vocabulary) -> Payload:
+    """Return -x. On a device the op's kernel is faster than the library's operator."""
+    return ops.neg(x) if is_on_device(x) else -x
 
 
 def align(x: Payload, batched: bool, rank: int, ops: Vocabulary) -> Payload:

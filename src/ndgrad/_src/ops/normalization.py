@@ -21,6 +21,7 @@ import numpy
 
 from ndgrad._src.arrays import native_kernels, threads
 from ndgrad._src.arrays.blocked_sums import reduce_sum
+from ndgrad._src.arrays.leading_sums import sum_over
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import is_half, widen
 from ndgrad._src.ops.composite import composite, composite_elementwise, fused_rule
@@ -45,6 +46,8 @@ def _total(np: Library, x: Payload, y: Payload, dim: Shape) -> Payload:
     Along the last dimensions of contiguous arrays these are dot products, which take less than half the time of
     reductions.
     """
+    if y is None and is_on_device(x):
+        return sum_over(x, dim)
     ndim = x.ndim
     kept = tuple([1 if d in dim else n for d, n in enumerate(x.shape)])
     inner = 0

@@ -26,7 +26,7 @@ from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.arrays.precision import FLOATING, run_in_single
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.errors import ShapeError
-from ndgrad._src.ops.matrix import adjoint, align, column, row
+from ndgrad._src.ops.matrix import adjoint, align, column, row, times
 from ndgrad._src.ops.table import Op, op
 from ndgrad._src.ops.vocabulary import raw_ops
 
@@ -115,11 +115,6 @@ def _fold(x: Payload, ops: Vocabulary) -> Payload:
     return x if len(x.shape) == 2 else ops.reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
 
 
-def _times(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
-    """Return x * y. On a device the op's kernel is faster than the library's operator."""
-    return ops.mul(x, y) if is_on_device(y) else x * y
-
-
 def _matmul_x(g: Payload, y: Payload, x_ndim: int, ops: Vocabulary) -> Payload:
     """Return g y^H, summed over the leading dimensions that x does not have."""
     y_ndim = len(y.shape)
@@ -129,7 +124,7 @@ def _matmul_x(g: Payload, y: Payload, x_ndim: int, ops: Vocabulary) -> Payload:
     if y_ndim == 1:
         if x_ndim == 2:
             return ops.contract(g, ops.conj(y), subscripts="i,j->ij")
-        return _times(g if x_ndim == 1 else column(g, ops), ops.conj(y), ops)
+        return times(g if x_ndim == 1 else column(g, ops), ops.conj(y), ops)
     if y_ndim == 2:
         if x_ndim == 1:
             return ops.matmul(ops.conj(y), g)
@@ -151,7 +146,7 @@ def _matmul_y(g: Payload, x: Payload, y_ndim: int, ops: Vocabulary) -> Payload:
     if x_ndim == 1:
         if y_ndim == 2:
             return ops.contract(ops.conj(x), g, subscripts="i,j->ij")
-        return _times(g, ops.conj(x), ops) if y_ndim == 1 else _times(column(ops.conj(x), ops), row(g, ops), ops)
+        return times(g, ops.conj(x), ops) if y_ndim == 1 else times(column(ops.conj(x), ops), row(g, ops), ops)
     if y_ndim == 1:
         return ops.matmul(adjoint(_fold(x, ops), ops), ops.reshape(g, shape=(math.prod(g.shape),)))
     if y_ndim == 2:

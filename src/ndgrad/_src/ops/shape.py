@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray, nditer
 
+from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, Op, op
 
 if TYPE_CHECKING:
@@ -217,11 +218,17 @@ t = op(
 # ----- the same memory with another dtype -----------------------------------------------------------------------------
 
 
+def has_aligned_pairs(x: Payload) -> bool:
+    """True if all pairs along the last dimension of an array on a device lie at multiples of the size of a pair."""
+    size = 2 * x.itemsize
+    return not any(place % size for place in (x.data.ptr, *x.strides[:-1]))
+
+
 def _view_as_complex(np: Library, x: Payload) -> Payload:
     """Return a view if the pairs are adjacent in memory. Gradients in rules may have other layouts, which are
-    copied.
+    copied. A device reads a complex number at a multiple of its size only.
     """
-    if x.strides[-1] != x.itemsize:
+    if x.strides[-1] != x.itemsize or (is_on_device(x) and not has_aligned_pairs(x)):
         x = x.copy(order="C")
     return x.view(np.result_type(x.dtype, np.complex64))[..., 0]
 

@@ -17,7 +17,16 @@ from ndgrad._src.arrays import device_kernels, small_matrices, triangular
 from ndgrad._src.arrays.host_fallback import wrap_for_host
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.ops.matrix import LinAlgError, adjoint, align, call_linalg, decompose_singular, hermitian, largest
+from ndgrad._src.ops.matrix import (
+    LinAlgError,
+    adjoint,
+    align,
+    call_linalg,
+    decompose_singular,
+    hermitian,
+    largest,
+    negated,
+)
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -39,7 +48,7 @@ def _inv(np: Library, x: Payload) -> Payload:
 inv = op(
     "inv", "x",
     _inv,
-    vjp={"x": lambda g, out, ops: -ops.matmul(ops.matmul(adjoint(out, ops), g), adjoint(out, ops))},
+    vjp={"x": lambda g, out, ops: negated(ops.matmul(ops.matmul(adjoint(out, ops), g), adjoint(out, ops)), ops)},
     jvp={"x": lambda t, out, ops: -ops.matmul(ops.matmul(out, t), out)},
     batch="leading",
     backward_name="LinalgInvExBackward0",
@@ -71,7 +80,7 @@ def _solve(np: Library, a: Payload, b: Payload) -> Payload:
 def _solve_vjp(g: Payload, a: Payload, out: Payload, needs: tuple[bool, bool], ops: Vocabulary) -> tuple[Any, Any]:
     """Use w = A^-H g, which is the gradient of b: <g, A^-1 db> = <w, db> and <g, -A^-1 dA x> = <-w x^H, dA>."""
     w = ops.solve(adjoint(a, ops), g)
-    return -ops.matmul(w, adjoint(out, ops)) if needs[0] else None, w
+    return negated(ops.matmul(w, adjoint(out, ops)), ops) if needs[0] else None, w
 
 
 def _batch_of_solves(a: Payload, b: Payload, batched: tuple[bool, bool], ops: Vocabulary, solve: Any) -> Payload:
@@ -126,7 +135,7 @@ def _triangular_vjp(
     w = ops.solve_triangular(adjoint(a, ops), g, upper=not upper, unitriangular=unitriangular)
     if not needs[0]:
         return None, w
-    return -_mask_triangle(ops.matmul(w, adjoint(out, ops)), upper, unitriangular, ops), w
+    return negated(_mask_triangle(ops.matmul(w, adjoint(out, ops)), upper, unitriangular, ops), ops), w
 
 
 def _mask_triangle(x: Payload, upper: bool, unitriangular: bool, ops: Vocabulary) -> Payload:

@@ -230,9 +230,18 @@ def add_along(x: Any, b: Any, dim: int) -> bool:
 def sum_over(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Return the sum over first and last dimensions; None if it is over others, or left to CuPy."""
     x, dims = operands[0], settings["dim"]
-    if x.dtype.char not in COMPUTED or settings.get("dtype") is not None or not x._c_contiguous or not x.size:
+    if x.dtype.char not in COMPUTED or settings.get("dtype") is not None or not x.size:
         return None
+    given = x.shape
     kept = [d for d in range(x.ndim) if d not in dims]
+    wanted = tuple([1 if d in dims else n for d, n in enumerate(given)] if settings.get("keepdim") else [given[d] for d in kept])
+    if not x._c_contiguous:  # the order of dimensions that are summed over does not matter
+        order = sorted(range(x.ndim), key=lambda d: -x.strides[d])
+        x = x.transpose(order)
+        in_memory = [d for d in order if d in kept]
+        if not x._c_contiguous or in_memory != kept:
+            return None
+        kept = [order.index(d) for d in kept]
     if not kept or len(kept) == x.ndim or kept[-1] - kept[0] != len(kept) - 1:
         return None
     shape = x.shape
@@ -244,8 +253,4 @@ def sum_over(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         return None  # a block for a few elements
     else:
         out = channel_sum(launch.shaped(x, (lead, middle, inner)))
-    if settings.get("keepdim"):
-        wanted = tuple([n if first <= d < last else 1 for d, n in enumerate(shape)])
-    else:
-        wanted = shape[first:last]
     return out if wanted == (middle,) else launch.shaped(out, wanted)

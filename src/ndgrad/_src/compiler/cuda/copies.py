@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.arrays import library
 from ndgrad._src.compiler.cuda import launch
 from ndgrad._src.compiler.cuda.elementwise import BYTES, LARGEST, MOST_DIMS, THREADS, walk
 from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED
@@ -271,19 +272,30 @@ def copy_of(x: Any) -> Any:
 def cast(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Return an array in another dtype, in the same order in memory; None if it is left to CuPy."""
     x, dtype = operands[0], np.dtype(settings["dtype"])
-    if not x._c_contiguous:
-        return None
-    out = launch.new(x.shape, dtype)
+    out = launch.new(x.shape, dtype) if x._c_contiguous else _new_in_order_of(x, dtype)
     return out if copy_into(out, x) else None
 
 
 def clone(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Return a copy in the same order in memory; None if it is left to CuPy."""
     x = operands[0]
-    if not x._c_contiguous and 0 not in x.strides:
-        return None
-    out = launch.new(x.shape, x.dtype)
+    out = launch.new(x.shape, x.dtype) if x._c_contiguous or 0 in x.strides else _new_in_order_of(x, x.dtype)
     return out if copy_into(out, x) else None
+
+
+def _new_in_order_of(x: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a new dense array whose dimensions are in the order of those of x in memory, as CuPy's copies have it."""
+    memory = launch.allocate(x.size * dtype.itemsize)
+    return library.device_library.ndarray(x.shape, dtype, memory, _ordered_strides(x.shape, x.strides, dtype.itemsize))
+
+
+@functools.lru_cache(maxsize=4096)
+def _ordered_strides(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> tuple[int, ...]:
+    found = [0] * len(shape)
+    for d in sorted(range(len(shape)), key=lambda d: (abs(strides[d]), -d)):
+        found[d] = item
+        item *= shape[d]
+    return tuple(found)
 
 
 def unsafe_view(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:

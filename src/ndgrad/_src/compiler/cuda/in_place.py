@@ -63,7 +63,8 @@ def formula_memory(sets: Sequence[Sequence[Any]]) -> tuple[Table, Table]:
     contiguous, of one dtype, and in each set of one size.
     """
     addresses = Table(np.array([[a.data.ptr for a in arrays] for arrays in sets], np.int64))
-    return addresses, _pieces(tuple([arrays[0].size for arrays in sets]), sets[0][0].data.device_id)
+    make = _pieces if graph_recording.active is None else _pieces.__wrapped__  # a recorded table is sent at its replay
+    return addresses, make(tuple([arrays[0].size for arrays in sets]), sets[0][0].data.device_id)
 
 
 def formula_in_place(

@@ -2,7 +2,8 @@
 
 Elimination chooses the largest element of a column as pivot, as LAPACK does. A warp notes a matrix that is singular, or
 not positive definite, in memory of the host. The call waits for it, as it would for the status of a library, and leaves
-such a stack to CuPy, which raises the error. Determinants and triangular systems need no such check.
+such a stack to CuPy, which raises the error. A recorded call cannot wait: the device notes the fault, as it notes an
+index out of bounds. Determinants and triangular systems need no such check.
 
 Each lane holds a row during elimination, and a column of the right-hand side during substitution.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -20,14 +22,21 @@ from ndgrad._src.arrays import graph_recording, library
 from ndgrad._src.compiler.cuda import launch
 from ndgrad._src.compiler.cuda.copies import in_order
 from ndgrad._src.compiler.cuda.elementwise import LARGEST
+from ndgrad._src.compiler.cuda.index_faults import NOTE, notes
+from ndgrad._src.ops.matrix import LinAlgError
 
 #: The largest order of a matrix, and the most bytes of shared memory of a block.
 LARGEST_ORDER, _SHARED = 32, 40 << 10
 _TYPES = {"f": "float", "d": "double"}
 
-_SOURCE = """
+_SOURCE = NOTE + """
 struct Operand { const T* at; long long each, row, column; };
-struct Arguments { long long count; Operand a, b; T* out; T* more; volatile long long* failed; long long columns, upper, unit; };
+struct Arguments { long long count; Operand a, b; T* out; T* more; volatile long long* failed; long long columns, upper, unit;
+                   Note note; };
+__device__ inline void fail(const Arguments& a, long long matrix) {
+    if (a.note.call) leave(a.note, matrix);
+    else *a.failed = 1;
+}
 #define A(i, j) a_[(i) * (N + 1) + (j)]
 #define B(i, j) b_[(i) * 33 + (j)]
 
@@ -103,7 +112,7 @@ _BODIES = {
 extern "C" __global__ void __launch_bounds__(32 * WARPS) kernel(const Arguments a) {
     BEGIN
     T sign;
-    if (!factor(a_, pivots, sign, lane) && lane == 0) *a.failed = 1;
+    if (!factor(a_, pivots, sign, lane) && lane == 0) fail(a, matrix);
     if (lane < N) {
         for (int i = 0; i < N; ++i) B(i, lane) = i == lane ? T(1) : T(0);
         substitute(a_, b_, pivots, lane);
@@ -116,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) kernel(const Arguments 
 extern "C" __global__ void __launch_bounds__(32 * WARPS) kernel(const Arguments a) {
     BEGIN
     T sign;
-    if (!factor(a_, pivots, sign, lane) && lane == 0) *a.failed = 1;
+    if (!factor(a_, pivots, sign, lane) && lane == 0) fail(a, matrix);
     for (int i = 0; i < N; ++i) sign *= A(i, i);
     if (lane < N) {
         for (int i = 0; i < N; ++i) B(i, lane) = i == lane ? T(1) : T(0);
@@ -130,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) kernel(const Arguments 
 extern "C" __global__ void __launch_bounds__(32 * WARPS) kernel(const Arguments a) {
     BEGIN
     T sign;
-    if (!factor(a_, pivots, sign, lane) && lane == 0) *a.failed = 1;
+    if (!factor(a_, pivots, sign, lane) && lane == 0) fail(a, matrix);
     for (long long c = lane; c < a.columns; c += 32) {
         for (int i = 0; i < N; ++i) B(i, lane) = a.b.at[matrix * a.b.each + i * a.b.row + c * a.b.column];
         substitute(a_, b_, pivots, lane);
@@ -181,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) kernel(const Arguments 
     BEGIN
     for (int k = 0; k < N; ++k) {
         const T pivot = A(k, k);
-        if (!(pivot > 0) && lane == 0) *a.failed = 1;
+        if (!(pivot > 0) && lane == 0) fail(a, matrix);
         const T root = sqrt(pivot);
         __syncwarp();
         if (lane >= k && lane < N) A(lane, k) = lane == k ? root : A(lane, k) / root;
@@ -226,7 +235,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) kernel(const Arguments 
 }
 """,
 }
-_LAYOUT = "15q"
+_LAYOUT = "18q"
 
 
 def _needs_b(name: str) -> bool:
@@ -296,15 +305,15 @@ def _run(
     checks: bool = False,
 ) -> bool:  # fmt: skip
     """Run a kernel. Return False if it was not run, or if a matrix failed the check."""
-    if checks and graph_recording.active is not None:  # a recording cannot wait
-        return False
     lead = (a if b is None or a.ndim > 2 else b).shape[:-2]
     first = _operand(a, lead)
     second = (None, (0, 0, 0, 0)) if b is None else _operand(b, lead)
     if first is None or second is None:
         return False
     kernel, each = _kernel(name, a.dtype.char, a.shape[-1], a.data.device_id)
-    here = flag_of_thread() if checks else None
+    is_recorded = graph_recording.active is not None
+    here = flag_of_thread() if checks and not is_recorded else None
+    note = notes(a.data.device_id).words(_fault_of(name)) if checks and is_recorded else (0, 0, 0)
     address = 0
     if here is not None:
         here.flag[0] = 0
@@ -312,12 +321,22 @@ def _run(
     count = prod(lead)
     kernel(
         -(-count // each), 32 * each, count, *first[1], *second[1], out.data.ptr, 0 if more is None else more.data.ptr, address,
-        columns, upper, unit,
+        columns, upper, unit, *note,
     )  # fmt: skip
     if here is None:
         return True
     library.device_library.cuda.get_current_stream().synchronize()
     return not here.flag[0]
+
+
+@functools.lru_cache(maxsize=8)
+def _fault_of(name: str) -> Callable[[int], Exception]:
+    """Return the function that makes the error for a matrix of a recorded call, by its number in the stack."""
+    what = "not positive definite" if name == "cholesky" else "singular"
+    return lambda number: LinAlgError(
+        f"{name}: matrix {number} of the stack is {what}. The error comes late, because the call was recorded in a CUDA "
+        "graph. [nd-singular]"
+    )
 
 
 def _square(name: str, x: Any, checks: bool) -> Any:

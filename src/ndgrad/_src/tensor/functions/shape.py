@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ndgrad._src.arrays import dtypes
+from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import is_floating
 from ndgrad._src.core.detach_checks import stake_of
 from ndgrad._src.core.inplace_shape import change_shape
@@ -820,6 +821,12 @@ def view_as_complex(input: Tensor) -> Tensor:
         raise RuntimeError(
             "view_as_complex: Tensor must have a last dimension with stride 1, but its strides are "
             f"{geometry_of(input).strides}. Use contiguous() first. [nd-strides]"
+        )
+    if is_on_device(input._array) and input.numel() and not ops.has_aligned_pairs(input._array):
+        raise RuntimeError(
+            "view_as_complex: Tensor must have a storage_offset and strides divisible by 2, because a GPU reads "
+            f"complex numbers at multiples of their size only. The strides are {geometry_of(input).strides}. Use "
+            "clone() first. [nd-strides]"
         )
     return ops.view_as_complex(input)
 
