@@ -234,6 +234,8 @@ def _is_integer(item: object) -> bool:
 def _index_error(self: Tensor, items: tuple[Any, ...], error: IndexError) -> IndexError:
     """Return the array library's error, extended by the shape of the tensor and by advice."""
     text = str(error).replace("for array: array is", "for tensor: it is")
+    if not self.is_numpy_type:
+        text = text.replace("for axis", "for dimension")
     return IndexError(
         f"{text}: the tensor has shape {tuple(self.shape)}. Give at most {self.ndim} ints and slices, each within its "
         "dimension's size. [nd-index]"
