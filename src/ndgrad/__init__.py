@@ -41,11 +41,13 @@ __version__ = "0.1.0"
 _SUBMODULES = frozenset(
     "accelerator amp array_api autograd backends compat compiler cpu cuda distributed distributions errors export fft "
     "func functorch futures fx hub implicit jit library linalg masked mps mtia multiprocessing nested nn npz numpy "
-    "onnx ops optim overrides profiler pytree random return_types safetensors scipy serialization signal sparse "
-    "special storage testing torch_version types utils version viz xpu".split()
+    "onnx ops optim overrides profiler pytree quasirandom random return_types safetensors scipy serialization signal "
+    "sparse special storage testing torch_version types utils version viz xpu".split()
 )
 #: Private submodules that torch programs import.
-_PRIVATE_SUBMODULES = frozenset("_C __config__ _dynamo _higher_order_ops _tensor_str _utils _vmap_internals".split())
+_PRIVATE_SUBMODULES = frozenset(
+    "_C __config__ _dynamo _functorch _higher_order_ops _tensor_str _utils _vmap_internals".split()
+)
 #: Names of this namespace that are defined in a submodule: submodule -> names.
 _FROM = {
     "amp.autocast_mode": (
@@ -111,6 +113,7 @@ for _family in _families.AT_ONCE:
 _CONSTANTS: dict[str, _Any] = {
     **{d.name: d for d in _dtypes._BY_NAME.values()},
     **_dtypes.ALIASES,
+    **_dtypes.QUANTIZED,
     **_typed.CLASSES,
     **{
         name: getattr(_devices, name)

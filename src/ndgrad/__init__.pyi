@@ -9,9 +9,10 @@ from ndgrad import (
     futures, fx as fx, hub as hub, implicit as implicit, jit as jit, library as library, linalg as linalg, masked as
     masked, mps as mps, mtia as mtia, multiprocessing as multiprocessing, nested as nested, nn as nn, npz as npz, numpy
     as numpy, onnx as onnx, ops as ops, optim as optim, overrides as overrides, profiler as profiler, pytree as pytree,
-    random as random, return_types as return_types, safetensors as safetensors, scipy as scipy, serialization as
-    serialization, signal as signal, sparse as sparse, special as special, storage as storage, testing as testing,
-    torch_version as torch_version, types as types, utils as utils, version as version, viz as viz, xpu as xpu,
+    quasirandom as quasirandom, random as random, return_types as return_types, safetensors as safetensors, scipy as
+    scipy, serialization as serialization, signal as signal, sparse as sparse, special as special, storage as storage,
+    testing as testing, torch_version as torch_version, types as types, utils as utils, version as version, viz as viz,
+    xpu as xpu,
 )
 from ndgrad._C._files import PyTorchFileReader as PyTorchFileReader
 from ndgrad._src.arrays.dtypes import (
@@ -57,8 +58,8 @@ from ndgrad._src.tensor.functions.creation import (
     ones, ones_like as ones_like, range as range, zeros as zeros, zeros_like as zeros_like,
 )
 from ndgrad._src.tensor.functions.data import (
-    as_tensor as as_tensor, asarray as asarray, from_numpy as from_numpy, frombuffer as frombuffer, scalar_tensor as
-    scalar_tensor, tensor as tensor,
+    as_tensor as as_tensor, asarray as asarray, from_file as from_file, from_numpy as from_numpy, frombuffer as
+    frombuffer, scalar_tensor as scalar_tensor, tensor as tensor,
 )
 from ndgrad._src.tensor.functions.decomposition import householder_product as _orgqr, lu_unpack as lu_unpack
 from ndgrad._src.tensor.functions.describe import (
@@ -1048,6 +1049,11 @@ double: dtype
 chalf: dtype
 cfloat: dtype
 cdouble: dtype
+qint8: dtype
+qint32: dtype
+quint8: dtype
+quint4x2: dtype
+quint2x4: dtype
 BoolTensor: type[Tensor]
 ByteTensor: type[Tensor]
 CharTensor: type[Tensor]

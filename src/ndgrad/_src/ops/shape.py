@@ -7,7 +7,7 @@ source is: writes through it, and gradients added to its part of a base's gradie
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray, nditer
 
@@ -62,8 +62,8 @@ unsafe_view = op(
 
 
 #: Flags of an iterator whose views are broadcast arrays.
-_BROADCASTING = ["multi_index", "refs_ok", "zerosize_ok"]
-_READING = [["readonly"]]
+_BROADCASTING: Any = ["multi_index", "refs_ok", "zerosize_ok"]
+_READING: Any = [["readonly"]]
 
 
 def _expand(np: Library, x: Payload, *, shape: tuple[int, ...]) -> Payload:

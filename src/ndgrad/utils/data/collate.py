@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ndgrad._src.arrays.dtypes import float64
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.tensor.functions.data import as_tensor, tensor
 from ndgrad._src.tensor.functions.join import stack
+from ndgrad._src.tensor.tensor_class import Tensor
 
 #: Type codes of arrays without numbers, which cannot become tensors. Libraries import it.
 np_str_obj_array_pattern = re.compile(r"[SaUO]")
@@ -56,21 +57,32 @@ def default_collate(batch: Sequence[Any]) -> Any:
     >>> default_collate([(1, "a"), (2, "b")])
     [tensor([1, 2]), ('a', 'b')]
     """
+    return collate(batch, collate_fn_map=default_collate_fn_map)
+
+
+def collate(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    """Return a batch of samples, made by functions for single classes of samples.
+
+    Args:
+        batch: samples of one structure.
+        collate_fn_map: function for each class, or tuple of classes, of samples: `f(batch, *, collate_fn_map)`.
+            Containers of other classes are batched item by item.
+
+    >>> from ndgrad.utils.data.collate import collate, default_collate_fn_map
+    >>> join = {str: lambda batch, *, collate_fn_map=None: "".join(batch)}
+    >>> collate([(1, "a"), (2, "b")], collate_fn_map=default_collate_fn_map | join)
+    [tensor([1, 2]), 'ab']
+    """
     first = batch[0]
-    if isinstance(first, Variable):
-        return _stack(batch)
-    if isinstance(first, (np.ndarray, np.generic)):
-        if first.dtype.kind not in "biufcV":
-            raise TypeError(_refusal_text(first, f" of dtype {first.dtype}"))
-        return _stack([as_tensor(sample) for sample in batch])
-    if isinstance(first, float):
-        return tensor(list(batch), dtype=float64)
-    if isinstance(first, int):
-        return tensor(list(batch))
-    if isinstance(first, (str, bytes)):
-        return batch
+    if collate_fn_map is not None:
+        made = collate_fn_map.get(type(first))
+        if made is None:
+            made = next((make for kind, make in collate_fn_map.items() if isinstance(first, kind)), None)
+        if made is not None:
+            return made(batch, collate_fn_map=collate_fn_map)
     if isinstance(first, Mapping):
-        return _same_mapping(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
+        columns = {key: collate([sample[key] for sample in batch], collate_fn_map=collate_fn_map) for key in first}
+        return _same_mapping(first, columns)
     if isinstance(first, Sequence):
         sizes = {len(sample) for sample in batch}
         if len(sizes) > 1:
@@ -78,11 +90,41 @@ def default_collate(batch: Sequence[Any]) -> Any:
                 "default_collate: each element in list of batch should be of equal size, "
                 f"but there are {sorted(sizes)}. Give a collate_fn that pads them, or keeps them apart. [nd-loader]"
             )
-        columns = [default_collate(column) for column in zip(*batch, strict=True)]
+        parts = [collate(column, collate_fn_map=collate_fn_map) for column in zip(*batch, strict=True)]
         if _is_named_tuple(first):
-            return type(first)(*columns)
-        return columns if isinstance(first, tuple) else _same_sequence(first, columns)
+            return type(first)(*parts)
+        return parts if isinstance(first, tuple) else _same_sequence(first, parts)
     raise TypeError(_refusal_text(first, ""))
+
+
+def _stack_tensors(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    return _stack(batch)
+
+
+def _stack_arrays(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    if batch[0].dtype.kind not in "biufcV":
+        raise TypeError(_refusal_text(batch[0], f" of dtype {batch[0].dtype}"))
+    return _stack([as_tensor(sample) for sample in batch])
+
+
+def _join_floats(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    return tensor(list(batch), dtype=float64)
+
+
+def _join_integers(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    return tensor(list(batch))
+
+
+def _keep(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    return batch
+
+
+CollateMap: TypeAlias = dict[Any, Callable[..., Any]]
+#: Function for each class of samples in `default_collate`. Libraries add their classes.
+default_collate_fn_map: CollateMap = {
+    Tensor: _stack_tensors, Variable: _stack_tensors, np.ndarray: _stack_arrays, np.generic: _stack_arrays,
+    float: _join_floats, int: _join_integers, str: _keep, bytes: _keep,
+}  # fmt: skip
 
 
 def _stack(tensors: Sequence[Any]) -> Any:

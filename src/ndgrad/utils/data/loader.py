@@ -30,6 +30,10 @@ from ndgrad.utils.data.worker import Epoch, Failure, Setup, run
 
 T_co = TypeVar("T_co", covariant=True)
 
+# torch's names of these types, which libraries import.
+_collate_fn_t = Callable[[list[Any]], Any]
+_worker_init_fn_t = Callable[[int], None]
+
 
 class Samples(Protocol[T_co]):
     """Samples by index, of a class that need not be a Dataset."""
