@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import ndgrad
+from ndgrad._src.foundations import module_names
 from ndgrad.as_torch import main
 
 SOURCE = Path(ndgrad.__file__).parents[1]
@@ -102,6 +103,17 @@ def test_an_error_in_the_script_is_the_scripts(tmp_path):
     assert done.returncode == 1
     assert "ValueError: 1.0" in done.stderr
     assert 'script.py", line 5, in f' in done.stderr
+
+
+def test_submodules_of_renamed_modules_are_found():
+    names = {
+        "distributed.tensor": "distributed.tensor",
+        "distributed._tensor.experimental": "distributed.tensor.experimental",
+        "utils.data._utils.collate": "utils.data.collate",
+        "_tensor.nn": "_tensor.nn",  # the names of the package itself are no submodules of `torch._tensor`
+        "nn.nothing": "nn.nothing",
+    }
+    assert {name: module_names.resolve(name) for name in names} == names
 
 
 def test_the_command_without_a_script(capsys):

@@ -69,7 +69,7 @@ NOT_CALLED = frozenset(
 AT_HOME_ELSEWHERE = frozenset(
     """
     functional.affine_grid functional.bilinear functional.channel_shuffle functional.conv_tbc functional.ctc_loss
-    torch.fake_quantize_per_tensor_affine
+    torch.fake_quantize_per_channel_affine torch.fake_quantize_per_tensor_affine
     functional.fractional_max_pool2d functional.fractional_max_pool2d_with_indices functional.fractional_max_pool3d
     functional.fractional_max_pool3d_with_indices torch.affine_grid_generator torch.as_strided_scatter torch.cond torch.conv_tbc
     torch.convolution torch.embedding_renorm_ torch.grid_sampler torch.grid_sampler_2d torch.grid_sampler_3d torch.hsmm torch.hspmm

@@ -11,7 +11,7 @@ import ndgrad
 from ndgrad import nn
 from ndgrad._C._functorch import _add_batch_dim, is_batchedtensor
 from ndgrad._functorch.vmap import _maybe_remove_batch_dim
-from ndgrad._src.foundations.module_names import find_own_name
+from ndgrad._src.foundations.module_names import resolve
 from ndgrad.nn.utils._named_member_accessor import swap_tensor
 from ndgrad.utils._contextlib import _DecoratorContextManager
 from ndgrad.utils._foreach_utils import _group_tensors_by_device_and_dtype
@@ -119,8 +119,8 @@ def test_a_context_manager_decorates_functions_and_generators() -> None:
 
 
 def test_submodules_follow_the_other_name_of_a_module() -> None:
-    assert find_own_name("distributed._tensor.experimental") == "distributed.tensor.experimental"
-    assert find_own_name("nn.functional") == "nn.functional"
+    assert resolve("distributed._tensor.experimental") == "distributed.tensor.experimental"
+    assert resolve("nn.functional") == "nn.functional"
 
 
 def test_quantized_types_are_names_without_tensors() -> None:

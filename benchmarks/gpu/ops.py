@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.gpu.notebook import Notebook
 from benchmarks.gpu.op_list import OPS, Call
 from benchmarks.gpu.rows import DEVICE, Step
-from benchmarks.gpu.timing import LIBRARIES, find_wait, release
+from benchmarks.gpu.timing import LIBRARIES, find_wait, is_lost, release
 
 #: Seconds of sampling per op and library, and of one sample.
 BUDGET, SAMPLE = 0.06, 0.01
@@ -83,27 +84,38 @@ def time_steps(steps: dict[str, Step]) -> dict[str, float]:
     return best
 
 
-def measure_all(end: float, size: int = 1) -> list[Ratio]:
-    """Measure every op at one of three sizes until a moment of `time.monotonic()`."""
+def measure_all(end: float, size: int, notebook: Notebook) -> list[Ratio]:
+    """Measure every op at one of three sizes until a moment of `time.monotonic()`, or until the device is lost."""
     found: list[Ratio] = []
     libraries = {name: importlib.import_module(name) for name in LIBRARIES}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for number, (name, call) in enumerate(OPS.items()):
+            known = notebook.result_of(name)
+            if known is not None:
+                found.append(Ratio(call.family, name, problem=known) if isinstance(known, str) else Ratio(**known))
+                continue
             if time.monotonic() > end:
                 return found
-            found.append(Ratio(call.family, name))
-            try:
-                steps = {library: make_step(torch, call, size) for library, torch in libraries.items()}
-                times = time_steps(steps)
-                found[-1].torch, found[-1].ndgrad = times["torch"], times["ndgrad"]
-            except Exception as error:  # the other ops still run
-                found[-1].problem = f"{type(error).__name__}: {str(error)[:120]}"
-            steps = {}
+            notebook.begin(name)
+            found.append(_measure_op(libraries, call, name, size))
+            notebook.end(name, vars(found[-1]))
+            if is_lost(found[-1].problem):
+                return found
             if number % 32 == 0:
                 release()
     gc.collect()
     return found
+
+
+def _measure_op(libraries: dict[str, Any], call: Call, name: str, size: int) -> Ratio:
+    made = Ratio(call.family, name)
+    try:
+        times = time_steps({library: make_step(torch, call, size) for library, torch in libraries.items()})
+        made.torch, made.ndgrad = times["torch"], times["ndgrad"]
+    except Exception as error:  # the other ops still run
+        made.problem = f"{type(error).__name__}: {str(error)[:120]}"
+    return made
 
 
 def _mean(ratios: Iterable[Ratio]) -> str:

@@ -70,29 +70,31 @@ def sample(way: Way, step: Step, count: int) -> None:
     way.seconds = min(way.seconds, (time.perf_counter() - start) / count)
 
 
-def measure(wanted: Row, compiled: bool) -> list[Way]:
-    """Time all variants of a row. Samples of two libraries alternate, so that disturbances affect both."""
-    found: list[Way] = []
-    for is_compiled in (False, True) if compiled and not wanted.is_recorded else (False,):
-        ways = [Way(name, is_compiled) for name in LIBRARIES]
-        steps = [(way, made) for way in ways if (made := prepare(wanted, way)) is not None]
-        gc.collect()
-        gc.disable()  # as `timeit` does
-        for _ in range(SAMPLES):
-            for way, (step, count) in steps:
-                sample(way, step, count)
-        gc.enable()
-        first, second = ways
-        if not (first.problem or second.problem):
-            if not abs(first.loss - second.loss) <= wanted.tolerance * max(1.0, abs(first.loss)):
-                second.problem = f"other loss: {second.loss} for {first.loss}"
-        found += ways
-        del steps
-        for name in LIBRARIES:
-            # Compiled functions of a row are not used again, and torch keeps at most eight of a function.
-            importlib.import_module(name)._dynamo.reset()
-        release()
-    return found
+def measure(wanted: Row, is_compiled: bool) -> list[Way]:
+    """Time a row in both libraries, compiled or not. Their samples alternate, so that disturbances affect both."""
+    ways = [Way(name, is_compiled) for name in LIBRARIES]
+    steps = [(way, made) for way in ways if (made := prepare(wanted, way)) is not None]
+    gc.collect()
+    gc.disable()  # as `timeit` does
+    for _ in range(SAMPLES):
+        for way, (step, count) in steps:
+            sample(way, step, count)
+    gc.enable()
+    first, second = ways
+    if not (first.problem or second.problem):
+        if not abs(first.loss - second.loss) <= wanted.tolerance * max(1.0, abs(first.loss)):
+            second.problem = f"other loss: {second.loss} for {first.loss}"
+    del steps
+    for name in LIBRARIES:
+        # Compiled functions of a row are not used again, and torch keeps at most eight of a function.
+        importlib.import_module(name)._dynamo.reset()
+    release()
+    return ways
+
+
+def is_lost(problem: str) -> bool:
+    """True if a problem has ended the use of the device by this process, such as an illegal address in a kernel."""
+    return any(word in problem.lower() for word in ("illegal", "misaligned", "launch failure", "launchfailure"))
 
 
 def release() -> None:

@@ -84,7 +84,7 @@ ARRAYS = [
     Task(
         "rounding", "Rounding, limits and signs", "Rounding, clipping, and replacing values out of range.",
         "ceil floor fix rint round around trunc clamp clamp_max clamp_min clip nan_to_num sign sgn signbit maximum minimum fmax fmin threshold "
-        "fake_quantize_per_tensor_affine",
+        "fake_quantize_per_channel_affine fake_quantize_per_tensor_affine",
     ),
     Task(
         "comparison", "Comparison and logic", "Tests of elements and of whole tensors, and logic on their results.",

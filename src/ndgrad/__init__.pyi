@@ -74,11 +74,12 @@ from ndgrad._src.tensor.functions.einsum import einsum as einsum
 from ndgrad._src.tensor.functions.elementwise import (
     abs_ as _absolute_, abs_ as abs_, add as add, celu as celu, celu_ as celu_, clamp as _clip, clamp as clamp, clamp_
     as _clip_, clamp_ as clamp_, complex as complex, conj as conj, conj_physical as conj_physical, conj_physical_ as
-    conj_physical_, div as _divide, div as _true_divide, div as div, fake_quantize_per_tensor_affine as
-    fake_quantize_per_tensor_affine, float_power as float_power, hardshrink as hardshrink, imag as imag, logit as logit,
-    logit_ as logit_, nan_to_num as nan_to_num, nan_to_num_ as nan_to_num_, polar as polar, positive as positive, real
-    as real, rsub as rsub, selu as selu, selu_ as selu_, sgn as sgn, sign as sign, sinc as sinc, sinc_ as sinc_, sub as
-    _subtract, sub as sub, threshold as threshold, threshold_ as threshold_, where as where,
+    conj_physical_, div as _divide, div as _true_divide, div as div, fake_quantize_per_channel_affine as
+    fake_quantize_per_channel_affine, fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine, float_power as
+    float_power, hardshrink as hardshrink, imag as imag, logit as logit, logit_ as logit_, nan_to_num as nan_to_num,
+    nan_to_num_ as nan_to_num_, polar as polar, positive as positive, real as real, rsub as rsub, selu as selu, selu_ as
+    selu_, sgn as sgn, sign as sign, sinc as sinc, sinc_ as sinc_, sub as _subtract, sub as sub, threshold as threshold,
+    threshold_ as threshold_, where as where,
 )
 from ndgrad._src.tensor.functions.fill import fill as fill, fill_ as fill_, resize_as_ as resize_as_, zero_ as zero_
 from ndgrad._src.tensor.functions.gamma import (

@@ -175,7 +175,7 @@ def _find_module(name: str) -> ModuleType:
     """Return the module of this package for `torch.x.y`."""
     name = "torch." + name if name.startswith("functorch") else name
     wanted = name.removeprefix("torch.")
-    here = f"ndgrad.{module_names.find_own_name(wanted)}".rstrip(".")
+    here = f"ndgrad.{module_names.resolve(wanted)}".rstrip(".")
     try:
         return importlib.import_module(here)
     except ModuleNotFoundError as error:

@@ -142,13 +142,33 @@ def test_missing_tangents_must_count_as_zero():
     def jvp(ctx, a, b):
         x, y = ctx.saved_tensors
         if a is None or b is None:
-            return (a * y if b is None else b * x) * 1
-        return a * y + b * x + 1
+            return (a * y if b is None else b * x) + 1
+        return a * y + b * x
 
     f = function(forward, backward, jvp=jvp).apply
     inputs = ndgrad.tensor([1.0, 2.0], requires_grad=True), ndgrad.tensor([3.0, 4.0], requires_grad=True)
     with pytest.raises(GradcheckError, match="zero tangent instead of none"):
         ndgrad.autograd.gradcheck(f, inputs, check_forward_ad=True)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize(("change", "kind"), [(lambda x: x.repeat(2), "shape"), (lambda x: x.float(), "dtype")])
+def test_outputs_must_not_change_with_the_values(change, kind, fast):
+    x = ndgrad.ones(1, dtype=ndgrad.float64, requires_grad=True)
+    with pytest.raises(AssertionError, match=f"same {kind} when inputs are perturbed"):
+        ndgrad.autograd.gradcheck(lambda x: change(x) if (x >= 1).all() else x * 1, x, fast_mode=fast)
+
+
+def test_other_inputs_have_zero_tangents():
+    def twice(x, y):
+        if ndgrad.autograd.forward_ad._current_level >= 0:
+            primal, tangent = ndgrad.autograd.forward_ad.unpack_dual(y)
+            y = ndgrad.autograd.forward_ad.make_dual(primal, tangent * 1.1)
+        return x + y
+
+    x, y = (ndgrad.ones(2, dtype=ndgrad.float64, requires_grad=True) for _ in range(2))
+    with pytest.raises(GradcheckError, match="forward mode mismatch for output 0 with respect to input 1"):
+        ndgrad.autograd.gradcheck(twice, (x, y), check_forward_ad=True, check_undefined_grad=False)
 
 
 def test_jacobians_of_a_matrix_product_have_their_closed_form():

@@ -6,6 +6,7 @@ import copy
 import functools
 import gc
 import pickle
+import re
 import warnings
 import weakref
 from typing import Any
@@ -236,9 +237,46 @@ def test_the_reason_for_a_trace_names_the_argument() -> None:
         "argument 0 has shape (4,) instead of (3,)",
         "argument 0 has dtype float32 instead of float64",
         "argument 0 has requires_grad True instead of False",
-        "the structure of the arguments has changed",
+        "argument 1 has the structure (*,) instead of *",
         "the grad mode has changed",
     ]
+
+
+def test_the_reason_for_a_trace_names_what_the_function_reaches() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))
+    factors = [1.0]
+    f = ndgrad.compile(lambda x, y, scale=1: model(x * factors[0] + y * scale).sum())
+    x, y = ndgrad.ones(2), ndgrad.zeros(2)
+    changes = [
+        lambda: model.eval(), lambda: model[0].weight.requires_grad_(False), lambda: model.append(nn.ReLU()),
+        lambda: factors.append(2.0),
+    ]  # fmt: skip
+    f(x, y)
+    reasons = []
+    for change in changes:
+        change()
+        f(x, y)
+        reasons.append(f.last_reason.rpartition(": ")[2])
+    for args, keywords in [((x, x), {}), ((x, y), {"scale": 2}), ((x, y, 2), {})]:
+        f(*args, **keywords)
+        reasons.append(f.last_reason.rpartition(": ")[2])
+    assert reasons == [
+        "model.training is False instead of True",
+        "model.0.weight has requires_grad False instead of True",
+        "model._modules has the new entry '2'",
+        "factors has 2 items instead of 1",
+        "argument 1 is the same tensor as argument 0",
+        "the keyword arguments are scale instead of none",
+        "3 positional arguments instead of 2",
+    ]
+
+
+def test_the_reason_for_a_trace_gives_the_line_of_a_condition() -> None:
+    f = ndgrad.compile(lambda x: x if x.sum() > 0 else -x)
+    for x in (ndgrad.ones(2), -ndgrad.ones(2)):
+        f(x)
+    assert f.traces == 2
+    assert re.fullmatch(r"a condition on values has another outcome: test_function\.py:\d+", f.last_reason)
 
 
 def test_a_compiled_module_counts_its_traces() -> None:

@@ -356,13 +356,6 @@ def number_in_each_round(x: Any) -> Any:
     return s
 
 
-def condition_on_values(x: Any) -> Any:
-    s = x[0]
-    for i in range(N):
-        s = s * 0.9 + x[i] if x[0] > -100.0 else s
-    return s
-
-
 def result_that_is_not_used(x: Any) -> Any:
     s = x[0]
     for i in range(N):
@@ -397,7 +390,7 @@ def gradients_inside(x: Any) -> Any:
 
 
 BREAKING = [
-    number_from_outside, number_in_each_round, condition_on_values, result_that_is_not_used, unused_in_an_assignment,
+    number_from_outside, number_in_each_round, result_that_is_not_used, unused_in_an_assignment,
     writes_an_array_and_a_view_of_it, gradients_inside,
 ]  # fmt: skip
 

@@ -163,7 +163,75 @@ def functions_of_the_index(x: Any) -> Any:
     return s
 
 
+def breaks_at_an_index(x: Any) -> Any:
+    s = x[0]
+    for i in range(N):
+        s = s + x[i]
+        if i == 120:
+            break
+    return s * i
+
+
+def breaks_by_value(x: Any) -> Any:
+    s, u = x[0] * 0.0, gnp.zeros(N)
+    for i in range(N):
+        s = s + x[i] ** 2
+        if s > 2:
+            break
+        u[i] = s
+    else:
+        s = s * 3
+    return s * i + (u * u).sum()
+
+
+def branches_by_value(x: Any) -> Any:
+    s, n, u, h = x[0] * 0.0, x[0] * 0.0, gnp.zeros(N), gnp.zeros(3)
+    for i in range(1, N):
+        if -0.2 < x[i] < 0.2 and not x[i] > 0.15:
+            s = s * 0.9 + (x[i] if x[i] > 0 else 0.5 * x[i] * x[i - 1])
+            continue
+        if x[i] > 0:
+            step = gnp.sqrt(x[i])
+            u[i] = u[i - 1] * 0.5 + max(step, s)
+            n = n + 1
+        elif i % 2 == 0:
+            step = -x[i]
+            h[1:] += step
+        else:
+            step = s
+        s = s * 0.99 + step
+    return s * n + (u * u).sum() + (h * h).sum()
+
+
+def while_by_value(x: Any) -> Any:
+    y, count = abs(x) + 1.0, 0
+    while abs(y * y - x * x - 2).max() > 1e-9 and count < 60:
+        y = 0.5 * (y + (x * x + 2) / y)
+        count += 1
+    return (y * count).sum()
+
+
+def while_with_a_break(x: Any) -> Any:
+    y = x[:4] * 1.0
+    while True:
+        y *= 0.9
+        if (y * y).sum() < 1e-4:
+            break
+        y[1:] += 0.01 * y[:-1]
+    return (y * x[:4]).sum()
+
+
+def while_by_numbers(x: Any) -> Any:
+    u, i, t = gnp.zeros(N), 1, 0.0
+    while i < N - 1:
+        u[i] = 0.5 * u[i - 1] + x[i + 1] * t
+        i += 1
+        t += 0.01
+    return (u * u).sum() * t
+
+
 REGULAR = [
+    breaks_at_an_index, breaks_by_value, branches_by_value, while_by_value, while_with_a_break, while_by_numbers,
     compound, two_rows_before, equal_indices_written_differently, moving_window, changes_in_place,
     in_place_is_seen_under_other_names, rotating_buffers, in_place_sweep, table_by_two_loops, conditions_on_the_index,
     condition_that_changes_once, numbers_that_rounds_change, items_of_zip_and_enumerate, reversed_items,
@@ -215,15 +283,6 @@ def test_second_derivatives_and_batches() -> None:
 
 
 # ----- loops that are traced round by round ---------------------------------------------------------------------------
-
-
-def breaks_off(x: Any) -> Any:
-    s = x[0]
-    for i in range(N):
-        s = s + x[i]
-        if i == 120:
-            break
-    return s
 
 
 def lengths_differ(x: Any) -> Any:
@@ -278,7 +337,7 @@ def uses_the_index_as_a_number(x: Any) -> Any:
 
 
 IRREGULAR = {
-    breaks_off: "break", lengths_differ: "slice", writes_rows_again: "row", reads_the_array_that_it_writes: "array",
+    lengths_differ: "slice", writes_rows_again: "row", reads_the_array_that_it_writes: "array",
     writes_through_a_view: "view", writes_an_alias: "memory|array", uses_the_index_as_a_number: "plain number",
     functions_of_an_integer: "takes an integer",
 }  # fmt: skip
@@ -377,9 +436,20 @@ def _entry_of_a_dict(x):
     return u.sum()
 
 
+def _branch_of_a_round(x):
+    u, s = gnp.zeros(N), x * 0.0
+    for j in range(N):
+        c = x * j
+        if s < 3.0:
+            s = s + c * 0.01
+            u[j] = c * c
+        c = x * 100.0 + s
+    return u.sum() + c * s
+
+
 @pytest.mark.parametrize(
     "f",
-    [_Model().attribute, _Model().item, _read_by_a_helper, _assigned_again, _rows_of_a_matrix, _entry_of_a_dict],
+    [_branch_of_a_round, _Model().attribute, _Model().item, _read_by_a_helper, _assigned_again, _rows_of_a_matrix, _entry_of_a_dict],
     ids=lambda f: f.__name__,
 )
 def test_derivatives_take_variables_as_the_loop_saw_them(f):

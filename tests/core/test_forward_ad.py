@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import ndgrad
 import ndgrad.autograd.forward_ad as fw
+import ndgrad.numpy as dnp
 
 R = np.random.default_rng(5)
 X, V = R.uniform(0.5, 1.5, (3, 3)), R.standard_normal((3, 3))
@@ -129,3 +132,14 @@ def test_a_view_of_a_dual_keeps_the_history_of_a_write_whoever_asks_first():
         doubled = v * 2.0
         (g,) = ndgrad.autograd.grad((doubled + v * v).sum(), w)
     np.testing.assert_allclose(g.numpy(), [0.5 * 2 + 2 * 0.25 * 0.3, 0.9 * 2 + 2 * 0.81 * 0.4])
+
+
+def test_a_complex_sum_with_a_real_tangent_can_be_written() -> None:
+    def f(x: Any) -> Any:
+        z = dnp.zeros(3, complex) + x
+        z += 1j * x
+        z[0] = z[0] * 2j
+        return z.imag.sum()
+
+    value, tangent = ndgrad.func.jvp(f, (dnp.ones(3),), (dnp.ones(3),))
+    assert (float(value), float(tangent)) == (4.0, 4.0)

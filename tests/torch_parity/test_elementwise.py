@@ -312,6 +312,15 @@ PROGRAMS = {
     "logit_ eps": (lambda lib, x: (x * 1.0).logit_(eps=0.1), [0.1, 0.9, 0.5, 0.05]),
     "nan_to_num": (lambda lib, x: lib.nan_to_num(x, 1.0, 2.0, 3.0), [1.0, NAN, INF, -INF]),
     "fake quantize": (lambda lib, x: lib.fake_quantize_per_tensor_affine(x, 0.25, 1, -8, 7), [0.3, -1.1, 9.0, -9.0, NAN, INF, -INF]),
+    **{
+        f"fake quantize channels, {dtype} zero points": (
+            lambda lib, x, dtype=dtype: lib.fake_quantize_per_channel_affine(
+                x.reshape(2, 3), lib.tensor([0.25, 0.3]).float(), lib.tensor([1, -2]).to(getattr(lib, dtype)), 0, -8, 7
+            ),
+            [0.375, -1.1, 9.0, -9.0, NAN, 0.75],
+        )
+        for dtype in ("int32", "float32", "float16")
+    },
     "nan_to_num complex": (lambda lib, x: lib.nan_to_num(x.detach()), [complex(NAN, 1), complex(1, INF), 1 + 1j]),
     "threshold": (lambda lib, x: lib.threshold(x, 1.0, 5.0), [1.0, 2.0, 0.0, NAN]),
     "threshold_": (lambda lib, x: lib.threshold_(x * 1.0, 1.0, 5.0), [1.0, 2.0, 0.0]),

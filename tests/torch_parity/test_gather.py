@@ -499,8 +499,32 @@ def test_indices_may_be_of_any_integer_dtype(dtype):
     with pytest.raises(RuntimeError):
         torch.tensor(V).gather(0, torch.tensor(index))
     x = ndgrad.tensor(V)
-    for got in (x.gather(0, ndgrad.tensor(index)), x.take(ndgrad.tensor(index)), x[ndgrad.tensor(index)]):
+    found = [x.gather(0, ndgrad.tensor(index)), x.take(ndgrad.tensor(index))]
+    if dtype is not np.uint8:
+        found.append(x[ndgrad.tensor(index)])
+    for got in found:
         assert array(got).tolist() == V[[1, 0]].tolist()
+
+
+def index_by_bytes(lib):
+    """Read and write by tensors of bytes, which are masks."""
+    mask, x = np.array([1, 0, 2], np.uint8), lib.arange(6.0).reshape(3, 2).requires_grad_()
+    y = x.clone()
+    y[lib.tensor(mask)] = lib.tensor([[7.0, 8.0], [9.0, 9.0]])
+    parts = [y[lib.tensor(mask)], y[mask, 1], y.T[:, lib.tensor(mask)], x[lib.tensor(mask)]]
+    sum((p * p).sum() for p in parts).backward()
+    return [array(p).tolist() for p in (y, *parts, x.grad)]
+
+
+@pytest.mark.filterwarnings("ignore:indexing with dtype")
+def test_bytes_are_masks():
+    assert index_by_bytes(ndgrad) == index_by_bytes(torch)
+    mask = ndgrad.tensor([0, 1, 1], dtype=ndgrad.uint8)
+    with pytest.warns(UserWarning, match="deprecated"):
+        assert ndgrad.arange(3)[mask].tolist() == [1, 2]
+    with pytest.raises(IndexError, match="shape of the mask"):
+        ndgrad.arange(4)[mask]
+    assert ndgrad.numpy.arange(3)[np.array([1, 0], np.uint8)].tolist() == [1, 0]
 
 
 def test_nan_is_the_largest_boundary():

@@ -107,6 +107,7 @@ LINEAR = [
     "F.bilinear(c[..., :2], c2[..., :3], f)",
     "F.embedding(i, b2.T)", "F.embedding(ic, b)", "F.embedding(ic, b, padding_idx=1)",
     "F.embedding(ic, b, padding_idx=-2, scale_grad_by_freq=True)", "F.embedding(i0, b)", "F.embedding_bag(bags, b)",
+    "F.embedding_bag(b, bag, offsets)",
     "F.embedding_bag(bags, b, mode='sum')", "F.embedding_bag(bags, b, mode='max')",
     "F.embedding_bag(bags, b, mode='mean', padding_idx=2)", "F.embedding_bag(bag, b, offsets)",
     "F.embedding_bag(bag, b, offsets, mode='sum')",

@@ -344,12 +344,14 @@ class Draws(torch.utils.data.Dataset):
         return [float(self.library.rand(1)), random.random(), float(np.random.rand())]
 
 
-def test_workers_are_seeded_as_in_torch() -> None:
+@pytest.mark.parametrize("persist", [False, True])
+def test_workers_are_seeded_as_in_torch(persist: bool) -> None:
     found = []
     for library in (torch, ndgrad):
         library.manual_seed(1)
-        loader = library.utils.data.DataLoader(Draws(library), num_workers=2, collate_fn=list, batch_size=2)
-        found.append([*loader])
+        loader = library.utils.data.DataLoader(Draws(library), num_workers=2, collate_fn=list, batch_size=2, persistent_workers=persist)
+        found.append([*loader, *loader, library.rand(1).item()])
+        del loader
     assert found[0] == found[1]
 
 

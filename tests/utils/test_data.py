@@ -152,6 +152,22 @@ def test_collating_keeps_structures():
             data.default_collate(bad)
 
 
+def test_a_table_collates_classes_of_the_program(monkeypatch):
+    class Words(str):
+        pass
+
+    def join(batch, *, collate_fn_map):
+        return "-".join(batch)
+
+    monkeypatch.setitem(data.collate.default_collate_fn_map, Words, join)
+    assert data.default_collate([(Words("a"), 1), (Words("b"), 2)])[0] == "a-b"
+    assert data.default_collate([("a", 1), ("b", 2)])[0] == ("a", "b")
+    only_ints = {int: lambda batch, collate_fn_map: sum(batch)}
+    assert data.collate.collate([{"x": [1, 2]}, {"x": [3, 4]}], collate_fn_map=only_ints) == {"x": [4, 6]}
+    with pytest.raises(TypeError, match="float"):
+        data.collate.collate([1.5, 2.5], collate_fn_map=only_ints)
+
+
 # ----- loaders --------------------------------------------------------------------------------------------------------
 
 WORKERS = [0, 2]

@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.gpus import devices_or_none
+from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import is_half
 from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.grad_mode import Mode
 from ndgrad._src.core.modes import Modes, modes, process, put_in_force, restore, scope
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.foundations.devices import device as as_device
+from ndgrad._src.ops.cast import cast
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
-from ndgrad.amp.policies import LISTED, policy_of
+from ndgrad.amp.policies import JOINT, LISTED, policy_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import Dtype
@@ -72,7 +74,8 @@ def state_of(found: Modes) -> State:
 
 def autocast_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unasked: Any) -> Any:
     """Return the result of a public function under autocast, or `unasked` if no policy applies."""
-    state: State = modes().autocast
+    here = modes()
+    state: State = here.autocast
     if not state.enabled or function.__name__ not in LISTED:
         return unasked
     device = _device_of(args) or _device_of(tuple(kwargs.values()))
@@ -86,23 +89,24 @@ def autocast_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     try:
         restore(outside.without_casts(device))
         if policy == "rounded":
-            return _cast(function(*args, **kwargs), device, target, state)
+            return _Casts(device, target, state).convert(function(*args, **kwargs))
         if policy == "float32":
             target = dtypes.float32
         elif policy == "widest":
             target = _widest((*args, *kwargs.values()), device, target)
-        args = tuple([_cast(a, device, target, state) for a in args])
-        return function(*args, **{name: _cast(value, device, target, state) for name, value in kwargs.items()})
+        convert = _Casts(device, target, state, function.__name__ in JOINT).convert
+        args = tuple([convert(a) for a in args])
+        return function(*args, **{name: convert(value) for name, value in kwargs.items()})
     finally:
         restore(outside)
-        del outside
+        del outside, here
 
 
 def _device_of(values: Any) -> str | None:
     """Return the kind of device of the first tensor among values, lists included."""
     for value in values:
         if isinstance(value, Variable):
-            return value.device.type
+            return "cuda" if is_on_device(value._array) else value.device.type
         if value.__class__ in (tuple, list) and (found := _device_of(value)) is not None:
             return found
     return None
@@ -115,7 +119,9 @@ def _is_cast_dtype(dtype: Any) -> bool:
 
 def _is_cast(value: Any, device: str) -> bool:
     """True if autocast casts a value: a tensor on this device of float32 or less."""
-    return isinstance(value, Variable) and _is_cast_dtype(np_dtype(value)) and value.device.type == device
+    if not isinstance(value, Variable) or not _is_cast_dtype(np_dtype(value)):
+        return False
+    return device == "cuda" if is_on_device(value._array) else value.device.type == device
 
 
 def _widest(values: Any, device: str, dtype: dtypes.dtype) -> dtypes.dtype:
@@ -127,34 +133,69 @@ def _widest(values: Any, device: str, dtype: dtypes.dtype) -> dtypes.dtype:
     return dtype
 
 
-def _cast(value: Any, device: str, target: dtypes.dtype, state: State) -> Any:
-    if value.__class__ in (tuple, list):
-        return type(value)([_cast(v, device, target, state) for v in value])
-    if not _is_cast(value, device) or np_dtype(value) == target.numpy:
-        return value
-    if not (state.keeps and state.casts is not None and _is_kept(value, target)):
-        return _convert(value, target)
-    key = id(value), target, modes().grad_enabled
-    found = state.casts.get(key)
-    if found is not None and found[0] is value and found[1] == value._version:
-        return found[2]
-    made = _convert(value, target)
-    state.casts[key] = value, value._version, made
-    return made
+class _Casts:
+    """The casts of one call."""
+
+    __slots__ = ("device", "known", "own_dtype", "state", "target")
+
+    def __init__(self, device: str, target: dtypes.dtype, state: State, joint: bool = False) -> None:
+        self.device, self.target, self.state = device, target, state
+        self.own_dtype = target.numpy
+        #: With `joint`, casts by the ids of tensors, which the arguments keep alive. Otherwise each argument has a cast
+        #: of its own, so that gradients are added in single precision.
+        self.known: dict[int, Any] | None = {} if joint else None
+
+    def convert(self, value: Any) -> Any:
+        """Return an argument with the tensors in it cast."""
+        if value is None or value.__class__ in _PLAIN:
+            return value
+        if value.__class__ in (tuple, list):
+            return type(value)([self.convert(v) for v in value])
+        if not _is_cast(value, self.device) or np_dtype(value) == self.own_dtype:
+            return value
+        if self.known is None:
+            return self._cast(value)
+        found = self.known.get(id(value))
+        if found is None:
+            found = self.known[id(value)] = self._cast(value)
+        return found
+
+    def _cast(self, value: Any) -> Any:
+        state, target = self.state, self.target
+        if not (state.keeps and state.casts is not None and _is_kept(value, target)):
+            return _convert(value, target)
+        key = id(value), target, modes().grad_enabled
+        found = state.casts.get(key)
+        if found is not None and found[0] is value and found[1] == value._version:
+            return found[2]
+        made = _convert(value, target)
+        state.casts[key] = value, value._version, made
+        return made
+
+
+#: Classes of arguments without tensors.
+_PLAIN = frozenset((bool, int, float, str))
 
 
 def _convert(value: Any, target: dtypes.dtype) -> Any:
     """Return a tensor in another dtype. Classes of users have their own conversion."""
-    return ops.cast(value, dtype=target.numpy) if value.__class__ in TENSOR_TYPES else value.to(target)
+    if value.__class__ not in TENSOR_TYPES:
+        return value.to(target)
+    here = modes()
+    if here.is_alone_with_autocast() and not (process.dispatching or process.open):  # as `dispatch` would decide
+        return (cast.plain if here.grad_enabled else cast.unrecorded)(value, dtype=target.numpy)
+    return ops.cast(value, dtype=target.numpy)
 
 
 def _is_kept(value: Any, target: dtypes.dtype) -> bool:
     """True if a cast of a tensor is kept (see Note [Casts that are kept])."""
+    meta = value._meta
     return (
         target is not dtypes.float32
-        and value.is_leaf
-        and value.requires_grad
-        and (value._meta is None or value._meta.view is None)
+        and meta is not None
+        and meta.requires_grad
+        and meta.view is None
+        and value._node is None
         and not modes().levels
         and np_dtype(value) == dtypes.float32.numpy
     )

@@ -69,6 +69,8 @@ POLICIES: dict[str, dict[str, str]] = {
 }
 
 
+#: Functions that compute with one tensor once, if it is given several times. A cast must keep that.
+JOINT = frozenset(("multi_head_attention_forward",))
 #: Names of the functions with a policy on any device.
 LISTED = frozenset(name for lists in POLICIES.values() for name in lists)
 

@@ -494,9 +494,9 @@ def _vectors(name: str, v: object, like: Tensors, single: bool, what: str) -> Te
         return tuple(tensor_ops.fill(_zeros(t), value=1) for t in like)
     _, given = _tensors(name, v, "v")
     if len(given) != len(like):
-        expected = "a single tensor" if single else f"{len(like)} tensors"
+        expected = "a single Tensor" if single else f"{len(like)} tensors"
         raise RuntimeError(
-            f"The given v should contain {expected}, like the {what} of {name}, but has {len(given)}. "
+            f"The given v should contain {expected}. It has {len(given)}, unlike the {what} of {name}. "
             "[nd-grad-mismatch]"
         )
     for i, (t, u) in enumerate(zip(like, given, strict=True)):

@@ -179,6 +179,13 @@ class DistributedDataParallel(Module, Joinable):
                 "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
                 "gradient. Use the module. [nd-data-parallel]"
             )
+        spread = [name for name, p in named if p.run_op is not None]
+        if spread:
+            raise NotImplementedError(
+                f"DistributedDataParallel: the parameter {spread[0]!r} is a {type(dict(named)[spread[0]]).__name__}. "
+                "Wrap a module with plain parameters, or use fully_shard on a mesh of two dimensions, of which the "
+                "first holds replicas. [nd-data-parallel]"
+            )
         self._buckets = _fill_buckets(named, 25.0 if bucket_cap_mb is None else float(bucket_cap_mb))
         self._places = {id(p): (bucket, i) for bucket in self._buckets for i, p in enumerate(bucket.params)}
         self._next = 0

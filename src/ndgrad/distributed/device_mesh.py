@@ -372,6 +372,11 @@ def init_device_mesh(
     DeviceMesh((1), 'cpu')
     >>> ndgrad.distributed.destroy_process_group()
     """
+    if ":" in str(device_type):
+        raise RuntimeError(
+            f"Device type with index is not supported: {device_type!r}. Each rank has a device of its own. Give the "
+            f"type alone, {str(device_type).partition(':')[0]!r}. [nd-device]"
+        )
     if not is_initialized():
         init_process_group()
     shape = tuple(int(n) for n in mesh_shape)

@@ -470,15 +470,15 @@ class Tracer(TracerBase):
     ) -> Any:
         """Return the argument for a parameter: a proxy, or a fixed value with a placeholder that checks it."""
         parameter = signature.parameters.get(name)
-        if concrete_args is not None and name in concrete_args:
-            return self._fix_argument(name, concrete_args[name])
         default: tuple[Any, ...] = ()
         if name[0] != "*" and parameter is not None and parameter.default is not parameter.empty:
             default = (parameter.default,)
+        if concrete_args is not None and name in concrete_args:
+            return self._fix_argument(name, concrete_args[name], default)
         annotation = None if parameter is None or parameter.annotation is parameter.empty else parameter.annotation
         return self.create_proxy("placeholder", name, default, {}, type_expr=annotation)
 
-    def _fix_argument(self, name: str, value: Any) -> Any:
+    def _fix_argument(self, name: str, value: Any, default: tuple[Any, ...]) -> Any:
         """Add placeholders for the leaves of a fixed argument; nodes check that later calls give the same values."""
         numbers = itertools.count(1)
         is_nested = _is_nested(value)
@@ -488,7 +488,7 @@ class Tracer(TracerBase):
                 made = self.create_proxy("placeholder", leaf.ph_key or f"{name}_{next(numbers)}", (), {})
                 made.node.meta.update({k: v for k, v in vars(leaf).items() if k != "ph_key"})
                 return made
-            made = self.create_proxy("placeholder", f"{name}_{next(numbers)}", (), {})
+            made = self.create_proxy("placeholder", f"{name}_{next(numbers)}", () if is_nested else default, {})
             if leaf is PH:
                 return made
             text = f"{name} has been specialized to have value {leaf} but got another value"

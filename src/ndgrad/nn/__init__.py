@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ndgrad.nn import grad as grad
 
 #: Submodules loaded on first access.
-_LATER = frozenset(("attention", "common_types", "grad"))
+_LATER = frozenset(("_reduction", "attention", "common_types", "grad"))
 
 
 def __getattr__(name: str) -> _ModuleType:

@@ -65,6 +65,9 @@ def as_array(x: ArrayLike) -> Array:
             raise OtherArray(f"{type(x).__qualname__} has functions of its own for NumPy's [nd-dispatch]")
         if getattr(type(x), "stands_for_numbers", False):
             return x.as_array(Array)  # type: ignore[union-attr]  # a LoopNumber of the compiler
+        if hasattr(type(x), "__array__") and not isinstance(x, np.generic):
+            inner: Any = x.__array__()  # type: ignore[union-attr]
+            return to_array(inner) if isinstance(inner, Variable) else constant(check_plain(np.asarray(inner)))
     return constant(check_plain(np.asarray(x)))
 
 
@@ -137,6 +140,8 @@ def with_detour(function: Callable[..., Any], theirs: Callable[..., Any], name: 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs and not options and not kwargs.keys() <= known:
+            if isinstance(kwargs.get("like"), (Array, np.ndarray)):
+                kwargs = {k: v for k, v in kwargs.items() if k != "like"}  # results are Arrays
             kwargs = rename_keywords(function, known, kwargs)
         try:
             return function(*args, **kwargs)

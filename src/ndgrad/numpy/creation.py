@@ -155,7 +155,14 @@ def _convert_plain(object: Any, dtype: Dtype, copy: bool | None, order: str | No
             check_plain(object)
     elif _shares_memory(object):
         object = np.asarray(object)
-    made = numpy.array(object, dtype=dtype, copy=copy, order=order)
+    try:
+        made = numpy.array(object, dtype=dtype, copy=copy, order=order)
+    except ValueError:
+        # An object whose `__array__` returns an Array.
+        inner = object.__array__() if hasattr(type(object), "__array__") else None
+        if not isinstance(inner, Variable):
+            raise
+        return array(inner, dtype, copy=copy, order=order or "K")
     if isinstance(object, np.ndarray) and is_number(made.dtype) and np.may_share_memory(made, object):
         t = constant(made)
         t._storage = shared_storage(object, Lent)

@@ -141,9 +141,12 @@ def make_module_getattr(
             or (is_class and issubclass(theirs, (BaseException, Warning)))
         ):
             return theirs
-        return wrap_for_constants(
+        made: Any = wrap_for_constants(
             f"scipy.{submodule}.{name}", theirs, instead.get(name, otherwise), decides=name in deciding
         )
+        if is_class:
+            made.stands_for_class = theirs  # for isinstance() in lifted code
+        return made
 
     find.decisions = deciding  # type: ignore[attr-defined]  # functions take attributes
     find.instead = instead  # type: ignore[attr-defined]

@@ -106,7 +106,7 @@ def minimize(
     >>> round(result.x["a"].item(), 4)
     3.0
     """
-    structure = as_arrays(x0)
+    structure = _at_least_one_axis(as_arrays(x0))
     given = _tuple(args)
     objective = (lambda *a: fun(*a)[0]) if jac is True else fun
     jac = None if jac is True or jac is False else jac
@@ -120,6 +120,11 @@ def minimize(
         callback=_flat_derivative(callback, layout, ()) if callback is not None else None,
     )  # fmt: skip
     return _finish(result, x, layout, objective, given)
+
+
+def _at_least_one_axis(x0: PyTree) -> PyTree:
+    """Return a start of SciPy's methods, which give functions an array of at least one axis."""
+    return x0.reshape(1) if isinstance(x0, Variable) and not x0.ndim else x0
 
 
 def _finish(result: Any, x: PyTree, layout: Layout, fun: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -382,7 +387,7 @@ def root(
 
     Args:
         fun: residuals `fun(x, *args)`, of the structure of `x0`.
-        x0: start: an array or a nested structure of arrays.
+        x0: start: an array or a nested structure of arrays. A number stands for an array of one element.
         args: further arguments of the function. A single value stands for a tuple of one.
         method: name of a method of SciPy.
         jac: True means that `fun` returns a tuple of residuals and Jacobian. Other values have no effect, because the
@@ -406,7 +411,8 @@ def root(
         raise ValueError(
             "optimize.root: callbacks are not passed on. Count the calls in the function instead. [nd-unsupported]"
         )
-    x, found = find_root("optimize.root", function, as_arrays(x0), given, method, tol, settings, None, "return")
+    start = _at_least_one_axis(as_arrays(x0))
+    x, found = find_root("optimize.root", function, start, given, method, tol, settings, None, "return")
     result = (
         found.result
         if isinstance(found.result, optimize.OptimizeResult)

@@ -162,17 +162,29 @@ class Held:
         self.dtype = self.array.dtype
 
 
+class Memory:
+    """Memory of a device, whose bytes are NaN in every floating dtype."""
+
+    def __init__(self, size: int) -> None:
+        self.bytes = np.full(size, 255, np.uint8)
+        self.ptr = self.bytes.ctypes.data
+
+
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
 @pytest.mark.parametrize("name", CASES)
 def test_cuda_kernel_equals_the_formula(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "Kernel", emulator.Kernel)
-    monkeypatch.setattr(launch, "new", lambda shape, dtype: Held(np.full(shape, np.nan, dtype)))
+    monkeypatch.setattr(launch, "allocate", Memory)
+    monkeypatch.setattr(launch, "array", lambda shape, dtype, memory: Held(memory.bytes.view(dtype).reshape(shape)))
     on_device._kernel.cache_clear()
     function, shapes = CASES[name]
     arrays = [draw(*shape) for shape in shapes]
     made = plan(function, arrays)
     assert made is not None
-    found = on_device.run_rows(made, [Held(a) for a in expand(arrays, made)])
+    held = [Held(a) for a in expand(arrays, made)]
+    launcher = on_device.make_launcher(made, held[0])
+    assert launcher is not None
+    found = launcher(held)
     on_device._kernel.cache_clear()
     assert found is not None
     compare([f.array for f in found], function, arrays, np.float64)

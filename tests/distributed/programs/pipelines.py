@@ -16,8 +16,10 @@ from ndgrad.distributed.pipelining import (
     ScheduleInterleavedZeroBubble,
     ScheduleLoopedBFS,
     SplitPoint,
+    pipe_split,
     pipeline,
 )
+from ndgrad.distributed.pipelining.microbatch import TensorChunkSpec, merge_chunks, split_args_kwargs_into_chunks
 from ndgrad.distributed.tensor.debug import CommDebugMode
 
 nn = ndgrad.nn
@@ -226,3 +228,68 @@ def gradients_of_weights_follow_those_of_inputs():
         for p, g in zip(net.parameters(), wanted[1:], strict=True):
             close(p.grad, g.numpy())
         net.zero_grad()
+
+
+class _Marked(nn.Module):
+    """A network that says itself where its stages end, once inside a submodule."""
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            x = self.first(x).tanh()
+            pipe_split()
+            return self.last(x)
+
+    def __init__(self):
+        super().__init__()
+        self.block, self.scale = self.Block(), nn.Parameter(ndgrad.full((4,), 2.0))
+
+    def forward(self, x):
+        y = self.block(x * self.scale)
+        pipe_split()
+        return y * self.scale + x
+
+
+@on_ranks(1, 3)
+def stages_end_where_the_module_says():
+    n, rank = dist.get_world_size(), dist.get_rank()
+    ndgrad.manual_seed(0)
+    net = _Marked().double()
+    x, y = (ndgrad.tensor(values(i, 6, 4)) for i in (0, 1))
+    want = loss_fn(net(x), y)  # marks have no effect outside of `pipeline`
+    pipe = pipeline(net, (x[:3],))
+    assert pipe.num_stages == 3
+    close(loss_fn(pipe(x)[0], y).detach(), want.item())
+    with pytest.raises(ValueError, match="Give one of the two"):
+        pipeline(net, (x,), split_spec={"block": SplitPoint.END})
+    if n == 3:
+        losses = []
+        ScheduleGPipe(pipe.build_stage(rank), 2, loss_fn=loss_fn).step(*([x] if rank == 0 else []), target=y, losses=losses)
+        if rank == 2:
+            close(ndgrad.stack(losses).mean(), want.item())
+
+
+@on_ranks(1)
+def micro_batches_are_divided_along_given_dimensions():
+    x = ndgrad.tensor(values(0, 3, 4))
+    args, kwargs = split_args_kwargs_into_chunks((x, 5), {"y": x.T}, 2, (TensorChunkSpec(1), None), {"y": TensorChunkSpec(0)})
+    close(args[1][0], x.numpy()[:, 2:])
+    close(kwargs[0]["y"], x.numpy().T[:2])
+    assert [a[1] for a in args] == [5, 5]
+    close(merge_chunks([a[0] for a in args], TensorChunkSpec(1)), x.numpy())
+    with pytest.raises(ValueError, match="cannot be divided into 2"):
+        split_args_kwargs_into_chunks((x,), None, 2)
+    with pytest.raises(ValueError, match="1 values, and the spec"):
+        split_args_kwargs_into_chunks((x,), None, 1, TensorChunkSpec.from_tuple((0, 1)))
+
+    class Columns(nn.Module):
+        def forward(self, x):
+            return 2 * x
+
+    schedule = ScheduleGPipe(
+        PipelineStage(Columns(), 0, 1), 2, args_chunk_spec=TensorChunkSpec.from_tuple((1,)), output_merge_spec=TensorChunkSpec(1)
+    )
+    close(schedule.step(x), 2 * x.numpy())

@@ -32,12 +32,15 @@ def copysign(x, y):
 
 INFINITE = dict.fromkeys(("jvp", "vjp", "vmap"), "the sample has infinities")
 
-BYTES = {"scale": 0.25, "inverse": 4.0, "zero_point": 0, "quant_min": -128, "quant_max": 127}
+LEVELS = {"quant_min": -128, "quant_max": 127}
+BYTES = {"scale": 0.25, "inverse": 4.0, "zero_point": 0, **LEVELS}
 JUMPING = dict.fromkeys(("jvp", "vjp"), "its gradient is that of the function without rounding, by definition")
+CHANNELS = [np.array([[0.25], [0.5], [1.0]]), np.array([[4.0], [2.0], [1.0]]), np.array([[0.0], [3.0], [-7.0]])]
 
 
-def fake_quantize(x, scale, inverse, zero_point, quant_min, quant_max):
-    levels = np.clip(np.nan_to_num(np.rint(x / scale) + zero_point, nan=-np.inf, neginf=-np.inf, posinf=np.inf), quant_min, quant_max)
+def fake_quantize(x, scale, inverse, zero_point, quant_min, quant_max, adds="after rounding"):
+    levels = np.rint(x / scale) + zero_point if adds == "after rounding" else np.rint(x / scale + zero_point)
+    levels = np.clip(np.nan_to_num(levels, nan=-np.inf, neginf=-np.inf, posinf=np.inf), quant_min, quant_max)
     return (levels - zero_point) * scale
 
 
@@ -83,6 +86,11 @@ SAMPLES = {
         Sample((x,), BYTES, fake_quantize, skip=JUMPING, smooth=False) for x in (X, X.T, X[0, 0], EMPTY, 100 * X)
     ]
     + [Sample((BROKEN,), {**BYTES, "zero_point": 3, "quant_min": -8}, fake_quantize, skip=JUMPING, smooth=False)],
+    "fake_quantize_per_channel_affine": [
+        Sample((x, *CHANNELS), how, fake_quantize, skip=JUMPING, smooth=False)
+        for x in (X, X[:, :1], np.empty((3, 0)), np.resize(BROKEN, (3, 4)))
+        for how in (LEVELS, {**LEVELS, "adds": "before rounding"})
+    ],
     "nan_to_num": [
         *unary(nan_to_num, X),
         Sample((BROKEN,), {}, nan_to_num, skip=INFINITE, smooth=False),

@@ -12,11 +12,14 @@ once. That is as quick as a sum of a few long rows, and much quicker than NumPy 
 from __future__ import annotations
 
 from math import inf, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad._src.arrays.precision import INEXACT, refuse_float8
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 #: The number of terms in a partial sum, up to a factor of two. NumPy computes sums with fewer terms.
 _BLOCK = 32
@@ -33,7 +36,9 @@ _ONES = {numpy.dtype(code): numpy.ones(_FEW_ROWS, code) for code in "fd"}
 _SMALL, _FEW_TERMS = 4096, 256
 
 
-def reduce_sum(np: Any, x: Any, axes: tuple[int, ...] | None, keepdims: bool = False, dtype: Any = None) -> Any:
+def reduce_sum(
+    np: Library, x: Payload, axes: tuple[int, ...] | None, keepdims: bool = False, dtype: numpy.dtype[Any] | None = None
+) -> Payload:
     """Return `np.add.reduce`, accurate along every dimension. None stands for all axes; axes are not negative."""
     total: Any
     if x.__class__ is not numpy.ndarray or x.dtype.kind not in INEXACT:
@@ -89,7 +94,7 @@ def _merge_dimensions(x: numpy.ndarray[Any, Any], axes: tuple[int, ...]) -> tupl
     return merged, is_summed, [d for d in order if d not in axes]
 
 
-def reduce_dot(x: Any, y: Any) -> Any:
+def reduce_dot(x: Payload, y: Payload) -> Payload:
     """Return the sum of x y along the last dimension of NumPy arrays, without an array of the products.
 
     BLAS adds the products one after the other in a few lanes, so long rows are cut into pieces. x is conjugated.
@@ -104,7 +109,7 @@ def reduce_dot(x: Any, y: Any) -> Any:
     return total + numpy.vecdot(x[..., whole:], y[..., whole:]) if whole < length else total
 
 
-def _sum_in_blocks(x: numpy.ndarray[Any, Any], is_summed: list[bool], dtype: Any) -> Any:
+def _sum_in_blocks(x: numpy.ndarray[Any, Any], is_summed: list[bool], dtype: numpy.dtype[Any] | None) -> Payload:
     """Return the sum over some dimensions of an array whose last dimension is the innermost one in memory."""
     while True:
         # NumPy adds pairwise along the last dimension, so only the others need blocks.
@@ -120,7 +125,7 @@ def _sum_in_blocks(x: numpy.ndarray[Any, Any], is_summed: list[bool], dtype: Any
         dtype = None  # partial sums already have this dtype
 
 
-def _add_blocks(x: numpy.ndarray[Any, Any], axis: int, dtype: Any) -> Any:
+def _add_blocks(x: numpy.ndarray[Any, Any], axis: int, dtype: numpy.dtype[Any] | None) -> Payload:
     """Return partial sums along `axis`, one per block."""
     lead, length, rest = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
     width = prod(rest)

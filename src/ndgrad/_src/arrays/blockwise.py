@@ -33,7 +33,7 @@ def blockwise(kernel: str | None = None) -> Callable[[Callable[..., Any]], Calla
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def run(np: Library, x: Payload, **settings: Any) -> Any:
+        def run(np: Library, x: Payload, **settings: Any) -> Payload:
             if x.size < native_kernels.SMALLEST:
                 return function(np, x, **settings) if settings else function(np, x)
             kernels = native_kernels.kernels_for(x) if kernel is not None else None

@@ -8,11 +8,14 @@ a sum in double precision, rounded to single precision at the end.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ndgrad._src.arrays.multiply_add import multiply_add
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 #: Blocks per step, so that the temporary arrays stay in the cache.
 _BLOCKS = 512
@@ -38,7 +41,7 @@ _QUARTER = _singles(-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108
 _ROOT = _F(0.707106781186547524)
 
 
-def from_uniform(u: Any, mean: float, std: float) -> Any:
+def from_uniform(u: Payload, mean: float, std: float) -> Payload:
     """Return normal numbers from a vector of uniform ones, whose length is a multiple of 16."""
     blocks = u.reshape(-1, 2, 8)
     made = np.empty(blocks.shape, u.dtype)
@@ -51,14 +54,14 @@ def from_uniform(u: Any, mean: float, std: float) -> Any:
     return flat + u.dtype.type(0) if mean == 0 and std == 1 else multiply_add(flat, std, mean)  # -0 becomes 0
 
 
-def _double(u: Any, v: Any, out: Any) -> None:
+def _double(u: Payload, v: Payload, out: Payload) -> None:
     radius = np.sqrt(-2 * np.log(1 - u))
     angle = 2 * math.pi * v
     np.multiply(radius, np.cos(angle), out=out[:, 0])
     np.multiply(radius, np.sin(angle), out=out[:, 1])
 
 
-def _single(u: Any, v: Any, out: Any) -> None:
+def _single(u: Payload, v: Payload, out: Payload) -> None:
     shape = u.shape
     exact = np.empty((3, *shape))  # products and sums in double precision
     x = np.empty((3, *shape), _F)  # arguments: of the logarithm, z, z

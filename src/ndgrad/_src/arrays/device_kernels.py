@@ -158,6 +158,14 @@ def add_into(to: Any, given: Any) -> None:
         to += given
 
 
+def blend_into(targets: Any, given: Any, factors: Any, share: float) -> bool:
+    """Move two arrays on a device towards others by one kernel (to += share (factor given - to)), each of which may be
+    None. Return False if nothing was done.
+    """
+    found = kernels() if is_on_device(given[0]) else None
+    return found is not None and bool(_attempt("batch_norm", found.blend_into, targets, given, factors, share))
+
+
 def write_elementwise(op: Any, array: Any, others: Any) -> bool:
     """Write op(array, *others) over an array on a device by one kernel. Return False if nothing was done."""
     write = None if kernels() is None else _writer_of(op)

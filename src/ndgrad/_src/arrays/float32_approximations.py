@@ -5,9 +5,12 @@ NumPy's tanh and exp of float32 are vectorised and about forty times faster than
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 # erf(x) = tanh(x P(x^2)): atanh(erf(x)) / x is smooth and even, and tanh damps errors of P where it is flat. The
 # coefficients are a weighted minimax fit over 0 < x < 4; beyond, erf is 1 to single precision.
@@ -21,7 +24,7 @@ _P = tuple(
 _LIMIT = np.float32(16)
 
 
-def erf(x: Any) -> Any:
+def erf(x: Payload) -> Payload:
     """Return the error function of a float32 array, to 3.1 ulp (largest seen on 450,000 points of -6 to 6 and near
     0).
 

@@ -15,7 +15,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from ndgrad._src.arrays import box_muller, rejection_samplers
 from ndgrad._src.arrays.generator import Generator
 from ndgrad._src.arrays.multiply_add import multiply_add
 from ndgrad._src.arrays.precision import result_dtype
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload, Sizes
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 #: Uniform numbers are k 2^-24 and k 2^-53.
@@ -36,13 +39,12 @@ _LOWER = 0 if sys.byteorder == "little" else 1
 _WIDE_RANGE = 1 << 28
 
 
-def _count(shape: Any) -> int:
+def _count(shape: Sizes) -> int:
     return math.prod(shape)
 
 
-def cast(values: Any, dtype: Any) -> Any:
-    """Return numbers in a dtype. Numbers of double precision are rounded to single precision first if it is narrower.
-    """
+def cast(values: Payload, dtype: np.dtype[Any]) -> Payload:
+    """Return numbers in a dtype. Doubles are rounded to single precision first if the dtype is narrower."""
     values = np.asarray(values)
     if dtype.itemsize == 2 and values.dtype == _DOUBLE and dtype.kind in "fV":
         values = values.astype(_SINGLE)
@@ -60,21 +62,21 @@ class HostSource:
     def __init__(self, generator: Generator) -> None:
         self.generator = generator
 
-    def words(self, shape: Any) -> Any:
+    def words(self, shape: Sizes) -> Payload:
         """Return words of 32 bits, as uint32."""
         generator = self.generator
         with generator.lock:
             words = generator.twister.words(_count(shape))
         return words.view(np.uint32)[_LOWER::2].reshape(shape)
 
-    def words_64(self, shape: Any) -> Any:
+    def words_64(self, shape: Sizes) -> Payload:
         """Return words of 64 bits. The first of two words is the upper one."""
         words = self.word_pairs(shape)
         upper = words[..., 0] << _32
         upper |= words[..., 1]
         return upper
 
-    def integers_53(self, shape: Any) -> Any:
+    def integers_53(self, shape: Sizes) -> Payload:
         """Return integers of 53 bits. Times 2^-53 they are uniform numbers in double precision."""
         words = self.word_pairs(shape)
         upper = words[..., 0] & _UPPER
@@ -82,24 +84,24 @@ class HostSource:
         upper |= words[..., 1]
         return upper
 
-    def word_pairs(self, shape: Any) -> Any:
+    def word_pairs(self, shape: Sizes) -> Payload:
         """Return words of 32 bits, as uint64, with one more dimension for the two of a number."""
         generator = self.generator
         with generator.lock:
             words = generator.twister.words(2 * _count(shape))
         return words.reshape((*shape, 2))
 
-    def unit(self, shape: Any, dtype: Any) -> Any:
+    def unit(self, shape: Sizes, dtype: np.dtype[Any]) -> Payload:
         """Return uniform numbers on [0, 1), in single or double precision."""
         if dtype == _DOUBLE:
             return self.integers_53(shape) * _UNIT_53
         return np.multiply((self.words(shape) & 0xFFFFFF).view(np.int32), _UNIT_24, dtype=_SINGLE)
 
-    def doubles(self, shape: Any) -> Any:
+    def doubles(self, shape: Sizes) -> Payload:
         """Return uniform numbers on [0, 1), in double precision."""
         return self.integers_53(shape) * _UNIT_53
 
-    def normal(self, shape: Any, dtype: Any, mean: float, std: float, contiguous: bool = True) -> Any:
+    def normal(self, shape: Sizes, dtype: np.dtype[Any], mean: float, std: float, contiguous: bool = True) -> Payload:
         """Return normal numbers; `contiguous` if they are written to contiguous memory. Narrow dtypes are rounded."""
         count = _count(shape)
         if count < 16 or not contiguous:
@@ -117,7 +119,7 @@ class HostSource:
             z = np.concatenate([z[: count - 16], box_muller.from_uniform(last, mean, std)])
         return z.reshape(shape)
 
-    def serial_normal(self, shape: Any) -> Any:
+    def serial_normal(self, shape: Sizes) -> Payload:
         """Return normal numbers in double precision, made one by one."""
         count, generator = _count(shape), self.generator
         if not count:
@@ -141,7 +143,7 @@ class HostSource:
         # The result keeps no number of the next call.
         return (made[:count].copy() if made.size > count else made).reshape(shape)
 
-    def permutation(self, shape: Any) -> Any:
+    def permutation(self, shape: Sizes) -> Payload:
         """Return the numbers 0 ... n-1 in random order, along the last dimension."""
         count, length = _count(shape[:-1]), shape[-1]
         made = np.empty((count, length), np.int64)
@@ -191,7 +193,7 @@ def _pair(u: float, v: float) -> tuple[float, float]:
 # ----- permutations ---------------------------------------------------------------------------------------------------
 
 
-def _permute(source: HostSource, n: int) -> Any:
+def _permute(source: HostSource, n: int) -> Payload:
     """Return the numbers 0 ... n-1 after n - 1 exchanges: number i with a random one from i on."""
     if n < 2:
         return np.arange(n)
@@ -208,7 +210,7 @@ def _permute(source: HostSource, n: int) -> Any:
     return _exchange(targets, n)
 
 
-def _exchange(targets: Any, n: int) -> Any:
+def _exchange(targets: Payload, n: int) -> Payload:
     """Return the result of exchanging i with targets[i] >= i, for i = 0, 1, ..., in a number of passes over arrays.
 
     Exchange i moves the number at j = targets[i] to its final place i, and the number at i to j. The number at place k
@@ -248,13 +250,15 @@ def _exchange(targets: Any, n: int) -> Any:
 # ----- numbers in the shape of a tensor: draw(source, shape, dtype, **settings) ---------------------------------------
 
 
-def _as_parts(draw: Callable[[Any, Any], Any], shape: Any, dtype: Any) -> Any:
+def _as_parts(draw: Callable[[Any, Any], Any], shape: Sizes, dtype: np.dtype[Any]) -> Payload:
     """Return complex numbers, whose parts are drawn in turn."""
     part = _SINGLE if dtype.itemsize == 8 else _DOUBLE
     return draw((*shape, 2), part).astype(part, copy=False).view(dtype).reshape(shape)
 
 
-def uniform(source: HostSource, shape: Any, dtype: Any, *, low: float, high: float, contiguous: bool = True) -> Any:
+def uniform(
+    source: HostSource, shape: Sizes, dtype: np.dtype[Any], *, low: float, high: float, contiguous: bool = True
+) -> Payload:
     if dtype.kind == "c":
         return _as_parts(lambda s, d: uniform(source, s, d, low=low, high=high), shape, dtype)
     wide = _DOUBLE if dtype == _DOUBLE else _SINGLE
@@ -272,27 +276,35 @@ def uniform(source: HostSource, shape: Any, dtype: Any, *, low: float, high: flo
     return made
 
 
-def normal(source: HostSource, shape: Any, dtype: Any, *, mean: float, std: float, contiguous: bool = True) -> Any:
+def normal(
+    source: HostSource, shape: Sizes, dtype: np.dtype[Any], *, mean: float, std: float, contiguous: bool = True
+) -> Payload:
     if dtype.kind == "c":  # total variance std^2, half of it in each part; the mean is that of both
         return _as_parts(lambda s, d: source.normal(s, d, mean, std / math.sqrt(2), contiguous), shape, dtype)
     return source.normal(shape, dtype, mean, std, contiguous)
 
 
-def log_normal(source: HostSource, shape: Any, dtype: Any, *, mean: float, std: float, contiguous: bool = True) -> Any:
+def log_normal(
+    source: HostSource, shape: Sizes, dtype: np.dtype[Any], *, mean: float, std: float, contiguous: bool = True
+) -> Payload:
     with np.errstate(over="ignore", under="ignore"):
         return np.exp(multiply_add(source.serial_normal(shape), std, mean))
 
 
-def exponential(source: HostSource, shape: Any, dtype: Any, *, rate: float, contiguous: bool = True) -> Any:
+def exponential(
+    source: HostSource, shape: Sizes, dtype: np.dtype[Any], *, rate: float, contiguous: bool = True
+) -> Payload:
     return np.log1p(-source.doubles(shape)) * (-1.0 / rate)
 
 
-def cauchy(source: HostSource, shape: Any, dtype: Any, *, median: float, sigma: float, contiguous: bool = True) -> Any:
+def cauchy(
+    source: HostSource, shape: Sizes, dtype: np.dtype[Any], *, median: float, sigma: float, contiguous: bool = True
+) -> Payload:
     with np.errstate(over="ignore"):
         return multiply_add(np.tan((source.doubles(shape) - 0.5) * math.pi), sigma, median)
 
 
-def geometric(source: HostSource, shape: Any, dtype: Any, *, p: float, contiguous: bool = True) -> Any:
+def geometric(source: HostSource, shape: Sizes, dtype: np.dtype[Any], *, p: float, contiguous: bool = True) -> Payload:
     """The number of trials with success probability p until the first success."""
     with np.errstate(divide="ignore"):
         made = np.ceil(np.log(source.doubles(shape)) / math.log1p(-p))
@@ -300,8 +312,15 @@ def geometric(source: HostSource, shape: Any, dtype: Any, *, p: float, contiguou
 
 
 def random(
-    source: HostSource, shape: Any, dtype: Any, *, low: int, high: int, whole: bool = False, contiguous: bool = True
-) -> Any:
+    source: HostSource,
+    shape: Sizes,
+    dtype: np.dtype[Any],
+    *,
+    low: int,
+    high: int,
+    whole: bool = False,
+    contiguous: bool = True,
+) -> Payload:
     """Integers in [low, high); `whole` if the range follows from a dtype of at most 32 bits, which takes one word."""
     span = high - low
     if span >= 1 << 64:
@@ -315,32 +334,36 @@ def random(
     return made if high > 1 << 63 else made.view(np.int64)
 
 
-def compare_below(source: HostSource, shape: Any, p: float) -> Any:
+def compare_below(source: HostSource, shape: Sizes, p: float) -> Payload:
     """True with probability p, by numbers in double precision."""
     return source.integers_53(shape) < np.uint64(math.ceil(p * 2.0**53))
 
 
-def unit_like(source: HostSource, shape: Any, dtype: Any, *, like: Any, contiguous: bool = True) -> Any:
+def unit_like(
+    source: HostSource, shape: Sizes, dtype: np.dtype[Any], *, like: Payload, contiguous: bool = True
+) -> Payload:
     """Uniform numbers on [0, 1) in the precision of another dtype."""
     return source.unit(shape, like)
 
 
-def bernoulli_scalar(source: HostSource, shape: Any, dtype: Any, *, p: float, contiguous: bool = True) -> Any:
+def bernoulli_scalar(
+    source: HostSource, shape: Sizes, dtype: np.dtype[Any], *, p: float, contiguous: bool = True
+) -> Payload:
     return compare_below(source, shape, p)
 
 
-def permutation(source: HostSource, shape: Any, dtype: Any, contiguous: bool = True) -> Any:
+def permutation(source: HostSource, shape: Sizes, dtype: np.dtype[Any], contiguous: bool = True) -> Payload:
     return source.permutation(shape)
 
 
 # ----- numbers from distributions given by arrays: draw(source, *arrays, **settings) ----------------------------------
 
 
-def bernoulli(source: HostSource, p: Any) -> Any:
+def bernoulli(source: HostSource, p: Payload) -> Payload:
     return source.unit(p.shape, p.dtype) < p
 
 
-def normal_of(source: HostSource, mean: Any, std: Any) -> Any:
+def normal_of(source: HostSource, mean: Payload, std: Payload) -> Payload:
     """Normal numbers with the given means and standard deviations, of which one is an array."""
     dtype = result_dtype(*[a.dtype for a in (mean, std) if hasattr(a, "dtype")])
     shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
@@ -350,11 +373,11 @@ def normal_of(source: HostSource, mean: Any, std: Any) -> Any:
     return cast(normal(source, shape, dtype, mean=0.0, std=std), dtype) + mean
 
 
-def normal_of_std(source: HostSource, std: Any, *, mean: float) -> Any:
+def normal_of_std(source: HostSource, std: Payload, *, mean: float) -> Payload:
     return normal_of(source, mean, std)
 
 
-def rrelu_slopes(source: HostSource, x: Any, *, lower: float, upper: float) -> Any:
+def rrelu_slopes(source: HostSource, x: Payload, *, lower: float, upper: float) -> Payload:
     """One for positive elements of x, which draw nothing; uniform numbers for the others."""
     made = np.ones(x.shape, x.dtype)
     chosen = x <= 0
@@ -362,31 +385,31 @@ def rrelu_slopes(source: HostSource, x: Any, *, lower: float, upper: float) -> A
     return made
 
 
-def _serially(sample: Callable[..., float], arrays: tuple[Any, ...], *more: Any) -> Any:
+def _serially(sample: Callable[..., float], arrays: tuple[Any, ...], *more: Any) -> Payload:
     shape = np.broadcast_shapes(*[a.shape for a in arrays])
     lists = [np.broadcast_to(a, shape).ravel().tolist() for a in arrays]
     return np.array([sample(*values, *more) for values in zip(*lists, strict=True)], np.float64).reshape(shape)
 
 
-def poisson(source: HostSource, x: Any) -> Any:
+def poisson(source: HostSource, x: Payload) -> Payload:
     with source.serial() as (next_uniform, _):
         return _serially(rejection_samplers.poisson, (x,), next_uniform)
 
 
-def binomial(source: HostSource, count: Any, prob: Any) -> Any:
+def binomial(source: HostSource, count: Payload, prob: Payload) -> Payload:
     single = count.dtype.itemsize < 8
     with source.serial() as (next_uniform, _):
         return _serially(rejection_samplers.binomial, (count, prob), next_uniform, single)
 
 
-def gamma(source: HostSource, alpha: Any) -> Any:
+def gamma(source: HostSource, alpha: Payload) -> Payload:
     """Gamma numbers of scale one, in double precision."""
     single = alpha.dtype.itemsize < 8
     with source.serial() as (next_uniform, next_normal):
         return _serially(rejection_samplers.gamma, (alpha,), next_uniform, next_normal, single)
 
 
-def dirichlet(source: HostSource, alpha: Any) -> Any:
+def dirichlet(source: HostSource, alpha: Payload) -> Payload:
     """Gamma numbers divided by their sum along the last dimension.
 
     If all of them underflow, the concentrations are tiny, and a sample lies in a corner, with probabilities in
@@ -404,7 +427,7 @@ def dirichlet(source: HostSource, alpha: Any) -> Any:
     return samples / total
 
 
-def von_mises(source: HostSource, loc: Any, concentration: Any) -> Any:
+def von_mises(source: HostSource, loc: Payload, concentration: Payload) -> Payload:
     """Angles around `loc`, in [-pi, pi], by rejection (Best and Fisher, 1979). Each round draws for all elements."""
     loc, k = np.asarray(loc, np.float64), np.asarray(concentration, np.float64)
     made = np.empty(np.broadcast_shapes(loc.shape, k.shape))
@@ -424,7 +447,9 @@ def von_mises(source: HostSource, loc: Any, concentration: Any) -> Any:
     return np.mod(made + math.pi + loc, 2 * math.pi) - math.pi
 
 
-def multinomial(source: HostSource, weights: Any, dtype: Any, *, num_samples: int, replacement: bool) -> Any:
+def multinomial(
+    source: HostSource, weights: Payload, dtype: np.dtype[Any], *, num_samples: int, replacement: bool
+) -> Payload:
     """Indices with probabilities proportional to the last dimension of `weights`, which are wide numbers of `dtype`.
 
     Without replacement, these are the `num_samples` smallest of independent exponential times with these rates, in

@@ -9,11 +9,14 @@ are converted to `np.intp` before such a call.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._src.arrays.precision import FLOATING, refuse_float8
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 INT64 = np.dtype(np.int64)
 _UINT64 = np.dtype(np.uint64)
@@ -21,17 +24,17 @@ _UINT64 = np.dtype(np.uint64)
 IS_NARROW = np.dtype(np.intp).itemsize < INT64.itemsize
 
 
-def as_int64(places: Any) -> Any:
+def as_int64(places: Payload) -> Payload:
     """Return positions or counts that NumPy computed, as int64."""
     return places if places.dtype == INT64 else places.astype(INT64)
 
 
-def as_places(numbers: Any) -> Any:
+def as_places(numbers: Payload) -> Payload:
     """Convert positions or counts for NumPy functions that take only the platform's integer."""
     return numbers.astype(np.intp, copy=False)
 
 
-def count_places(places: Any, count: int) -> Any:
+def count_places(places: Payload, count: int) -> Payload:
     """The number of times that each of `count` places is named, as int64."""
     return as_int64(np.bincount(as_places(places), minlength=count))
 

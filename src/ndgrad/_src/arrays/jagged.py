@@ -19,12 +19,15 @@ import itertools
 import math
 import weakref
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ndgrad._src.arrays.integers import as_places
 from ndgrad._src.foundations import registry
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 _numbers = itertools.count(1)
 _known: weakref.WeakValueDictionary[bytes, RaggedSize] = weakref.WeakValueDictionary()
@@ -39,7 +42,7 @@ class RaggedSize:
 
     is_ragged = True
 
-    def __init__(self, lengths: Any, factor: int = 1, number: int | None = None) -> None:
+    def __init__(self, lengths: Payload, factor: int = 1, number: int | None = None) -> None:
         self.lengths, self.factor = lengths, factor
         self.key = lengths.tobytes()
         self.number = next(_numbers) if number is None else number
@@ -92,21 +95,21 @@ class RaggedSize:
         some = ", ".join(str(n) for n in self.lengths[:8])
         return f"({some}{', ...' if self.lengths.size > 8 else ''})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> Payload:
         return (ragged_size, (self.lengths,)) if self.factor == 1 else (RaggedSize, (self.lengths, self.factor))
 
     @functools.cached_property
-    def offsets(self) -> Any:
+    def offsets(self) -> Payload:
         """Return the start of each component in packed values, and the end."""
         return np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
 
     @functools.cached_property
-    def components(self) -> Any:
+    def components(self) -> Payload:
         """Return the component of each row of packed values."""
         return np.repeat(np.arange(self.lengths.size), as_places(self.lengths))
 
     @functools.cached_property
-    def positions(self) -> Any:
+    def positions(self) -> Payload:
         """Return the position of each row of packed values inside its component."""
         return np.arange(int(self.offsets[-1])) - np.repeat(self.offsets[:-1], as_places(self.lengths))
 
@@ -128,7 +131,7 @@ class RaggedSize:
         return int(self.lengths.max()) if self.lengths.size else 0
 
 
-def ragged_size(lengths: Any) -> RaggedSize:
+def ragged_size(lengths: Payload) -> RaggedSize:
     """Return the size with these lengths; equal lengths give the same object."""
     lengths = np.ascontiguousarray(lengths, np.int64)
     found = _known.get(lengths.tobytes())
@@ -149,7 +152,7 @@ class Layout:
     __slots__ = ("dim", "given_lengths", "offsets", "packed", "size")
 
     def __init__(
-        self, size: RaggedSize, dim: int = 1, offsets: Any = None, packed: bool = True, given_lengths: bool = False
+        self, size: RaggedSize, dim: int = 1, offsets: Payload = None, packed: bool = True, given_lengths: bool = False
     ) -> None:
         self.size, self.dim, self.packed, self.given_lengths = size, dim, packed, given_lengths
         self.offsets = size.offsets if offsets is None else offsets
@@ -165,7 +168,7 @@ class Layout:
         return Layout(self.size, dim, self.offsets, self.packed, self.given_lengths)
 
     @property
-    def rows(self) -> Any:
+    def rows(self) -> Payload:
         """Return the rows of the values that belong to components, in order."""
         starts = self.offsets[:-1].astype(np.int64)
         return np.repeat(starts, as_places(self.size.lengths)) + self.size.positions
@@ -190,7 +193,7 @@ class JaggedData:
     #: Flags expected by code that reads the memory order.
     flags = SimpleNamespace(c_contiguous=True, f_contiguous=True, writeable=True)
 
-    def __init__(self, layout: Layout, values: Any) -> None:
+    def __init__(self, layout: Layout, values: Payload) -> None:
         self.layout, self.values = layout, values
 
     @property
@@ -233,7 +236,7 @@ class JaggedData:
     def astype(self, dtype: Any) -> JaggedData:
         return JaggedData(self.layout, self.values.astype(dtype))
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Any) -> Payload:
         """Add two gradients."""
         if not isinstance(other, JaggedData) or not self.layout.same_rows(other.layout):
             return NotImplemented
@@ -250,7 +253,7 @@ class JaggedData:
     def __repr__(self) -> str:
         return f"JaggedData(shape={self.shape}, dtype={self.dtype})"
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Payload:
         raise TypeError(
             f"can't convert a nested tensor of shape {self.shape} to a NumPy array. Use to_padded_tensor(0.0), or "
             "unbind(), first. [nd-nested]"

@@ -6,7 +6,7 @@ ones, which BLAS computes two to three times as fast. It is accurate for a few r
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -15,12 +15,16 @@ from ndgrad._src.arrays.device_kernels import kernels
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import is_half, round_to
 
+if TYPE_CHECKING:
+
+    from ndgrad._typing import Payload
+
 _REAL = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
 _ROWS = 512
 _ONES = {dtype: numpy.ones(_ROWS, dtype) for dtype in _REAL}
 
 
-def sum_leading(x: Any, count: int) -> Any:
+def sum_leading(x: Payload, count: int) -> Payload:
     """Return the sum of an array over its first `count` dimensions."""
     if (
         x.__class__ is numpy.ndarray
@@ -39,18 +43,18 @@ def sum_leading(x: Any, count: int) -> Any:
     return sum_over(x, tuple(range(count)), keepdims=False)
 
 
-def sum_over(x: Any, axes: tuple[int, ...], keepdims: bool = True) -> Any:
+def sum_over(x: Payload, axes: tuple[int, ...], keepdims: bool = True) -> Payload:
     """Return the sum of an array over some dimensions. Sums of halves are computed in single precision."""
     if x.__class__ is not numpy.ndarray and is_on_device(x) and (found := kernels()) is not None:
         out = found.sum_over((x,), {"dim": axes, "keepdim": keepdims})
         if out is not None:
             return out
     if is_half(x.dtype):
-        return round_to(_sum(x, axes, keepdims, numpy.float32), x.dtype)
+        return round_to(_sum(x, axes, keepdims, _REAL[0]), x.dtype)
     return _sum(x, axes, keepdims, None)
 
 
-def _sum(x: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
+def _sum(x: Payload, axes: tuple[int, ...], keepdims: bool, dtype: numpy.dtype[Any] | None) -> Payload:
     if x.__class__ is numpy.ndarray:
         return reduce_sum(numpy, x, axes, keepdims, dtype)
     return x.sum(axis=axes, dtype=dtype, keepdims=keepdims)

@@ -7,9 +7,12 @@ imported are considered.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 _known: dict[type[Any], Any] = {numpy.ndarray: numpy}
 
@@ -21,7 +24,7 @@ device_library: Any = None
 device_cast: Any = None
 
 
-def library_of(array: Any) -> Any:
+def library_of(array: Payload) -> Library:
     """Return the module whose functions work on `array`."""
     cls = array.__class__
     found = _known.get(cls)
@@ -30,7 +33,7 @@ def library_of(array: Any) -> Any:
     return found
 
 
-def _find(cls: type[Any]) -> Any:
+def _find(cls: type[Any]) -> Library:
     if issubclass(cls, (numpy.ndarray, numpy.generic)):
         return numpy
     if cls.__module__.split(".")[0] == "cupy":

@@ -18,13 +18,15 @@ from ndgrad._src.arrays.host_fallback import wrap_for_host
 from ndgrad._src.arrays.precision import is_inexact
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from ndgrad._typing import Library, Payload
 
 #: Up to this many unknowns, the Kronecker system of a matrix equation is solved directly.
 _SMALL = 100
 
 
-def _scipy(what: str) -> Any:
+def _scipy(what: str) -> ModuleType:
     try:
         return importlib.import_module("scipy.linalg")
     except ImportError as error:
@@ -41,7 +43,7 @@ def _has_scipy() -> bool:
         return False
 
 
-def _apply_one_by_one(function: Callable[..., Any], *stacks: Any, like: Any) -> Any:
+def _apply_one_by_one(function: Callable[..., Any], *stacks: Any, like: Payload) -> Payload:
     """Apply a function of single matrices to matrices or stacks, in double precision. The result has the shape of
     `like`.
 
@@ -59,7 +61,7 @@ def _apply_one_by_one(function: Callable[..., Any], *stacks: Any, like: Any) -> 
     return out.astype(dtype if out.dtype.kind == dtype.kind else numpy.result_type(dtype, numpy.complex64))
 
 
-def _solve_unknowns(np: Library, matrix: Any, q: Payload) -> Payload:
+def _solve_unknowns(np: Library, matrix: Payload, q: Payload) -> Payload:
     """Solve the linear system for the entries of the unknown, row by row."""
     return np.linalg.solve(matrix, q.reshape((*q.shape[:-2], q.shape[-2] * q.shape[-1], 1))).reshape(q.shape)
 
@@ -80,7 +82,7 @@ def sylvester(np: Library, a: Payload, b: Payload, q: Payload) -> Payload:
     return _solve_unknowns(np, _kronecker(np, a, columns) + _kronecker(np, rows, b.swapaxes(-1, -2)), q)
 
 
-def _large_sylvester(a: Any, b: Any, q: Any) -> Any:
+def _large_sylvester(a: Payload, b: Payload, q: Payload) -> Payload:
     return _apply_one_by_one(_scipy("sylvester").solve_sylvester, a, b, q, like=q)
 
 
@@ -92,23 +94,23 @@ def stein(np: Library, a: Payload, q: Payload) -> Payload:
     return _solve_unknowns(np, np.eye(n * n, dtype=a.dtype) - _kronecker(np, a, a.conj()), q)
 
 
-def _large_stein(a: Any, q: Any) -> Any:
+def _large_stein(a: Payload, q: Payload) -> Payload:
     return _apply_one_by_one(_scipy("stein").solve_discrete_lyapunov, a, q, like=q)
 
 
-def continuous_riccati(a: Any, b: Any, q: Any, r: Any) -> Any:
+def continuous_riccati(a: Payload, b: Payload, q: Payload, r: Payload) -> Payload:
     return _apply_one_by_one(_scipy("solve_continuous_are").solve_continuous_are, a, b, q, r, like=q)
 
 
-def discrete_riccati(a: Any, b: Any, q: Any, r: Any) -> Any:
+def discrete_riccati(a: Payload, b: Payload, q: Payload, r: Payload) -> Payload:
     return _apply_one_by_one(_scipy("solve_discrete_are").solve_discrete_are, a, b, q, r, like=q)
 
 
-def square_root(a: Any) -> Any:
+def square_root(a: Payload) -> Payload:
     return _apply_one_by_one(_scipy("matrix_sqrt").sqrtm, a, like=a)
 
 
-def logarithm(a: Any) -> Any:
+def logarithm(a: Payload) -> Payload:
     return _apply_one_by_one(_scipy("matrix_log").logm, a, like=a)
 
 

@@ -37,7 +37,7 @@ _NEED_VALUES = frozenset(
 
 
 @functools.cache
-def _zero(dtype: Any) -> np.ndarray[Any, Any]:
+def _zero(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """A zero that cannot be written, for all arrays without data of a dtype."""
     made = np.zeros((), dtype)
     made.flags.writeable = False
@@ -53,14 +53,14 @@ class MetaArray(NDArrayOperatorsMixin):
     base = None
     __array_priority__ = 100.0
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any] | type[bool]) -> None:
         try:
             # np.broadcast_to does the same in Python, which takes ten times as long.
-            self._zeros = np.ndarray(shape, dtype, _zero(dtype), 0, (0,) * len(shape))
+            self._zeros = np.ndarray(shape, dtype, _zero(np.dtype(dtype)), 0, (0,) * len(shape))
         except (TypeError, ValueError):  # objects, and shapes that NumPy refuses with a better message
             self._zeros = np.broadcast_to(np.zeros((), dtype), shape)
 
-    def with_part(self, index: Any, part: Any) -> MetaArray:
+    def with_part(self, index: Any, part: Payload) -> MetaArray:
         """The array after `array[index] = part`; a part that does not fit is an error, as it is NumPy's."""
         shape, given = np.shape(self._zeros[index]), np.shape(_stand_in(part))
         extra = len(given) - len(shape)
@@ -111,15 +111,15 @@ class MetaArray(NDArrayOperatorsMixin):
         return SimpleNamespace(writeable=True, c_contiguous=True, f_contiguous=self.ndim < 2)
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Payload:
         return _meta(self._zeros.T)
 
     @property
-    def real(self) -> Any:
+    def real(self) -> Payload:
         return _meta(self._zeros.real)
 
     @property
-    def imag(self) -> Any:
+    def imag(self) -> Payload:
         return _meta(self._zeros.imag)
 
     def __len__(self) -> int:
@@ -141,17 +141,17 @@ class MetaArray(NDArrayOperatorsMixin):
 
     # ----- computing -----
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> Payload:
         return _meta(self._zeros[_stand_in(index)])
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: Payload) -> None:
         """Check the shapes; there is nothing to write."""
         np.broadcast_to(_stand_in(value), self[index].shape)
 
-    def fill(self, value: Any) -> None:
+    def fill(self, value: Payload) -> None:
         """Do nothing: there is no memory to fill."""
 
-    def take(self, indices: Any, axis: int | None = None) -> Any:
+    def take(self, indices: Any, axis: int | None = None) -> Payload:
         """Take by shape alone: NumPy would first make a contiguous copy of the zeros."""
         shape = (self.size,) if axis is None else self.shape
         axis = 0 if axis is None else axis % len(shape)
@@ -202,14 +202,16 @@ class MetaArray(NDArrayOperatorsMixin):
             return _meta(function(*_stand_in(args), **_stand_in(kwargs)))
 
 
-def zeros_on_same_device(np: Library, x: Payload, shape: tuple[int, ...], dtype: Any) -> Payload:
+def zeros_on_same_device(
+    np: Library, x: Payload, shape: tuple[int, ...], dtype: np.dtype[Any] | type[bool]
+) -> Payload:
     """Return zeros on the device of x, without data if x has none."""
     if isinstance(x, MetaArray):
         return MetaArray(shape, dtype)
     return make_filled(np, shape, 0, dtype) if np is libraries.device_library else np.zeros(shape, dtype)
 
 
-def zeros_like_array(np: Library, x: Payload, dtype: Any) -> Payload:
+def zeros_like_array(np: Library, x: Payload, dtype: np.dtype[Any] | type[bool]) -> Payload:
     """Return zeros with the shape, device and memory order of x."""
     if isinstance(x, MetaArray):
         return MetaArray(x.shape, dtype)
@@ -234,7 +236,7 @@ def run_on_stand_ins(function: Callable[..., Any], arrays: list[Any], settings: 
             return _meta(function(*map(_harmless, zeros), **settings))
 
 
-def _harmless(zeros: Any) -> Any:
+def _harmless(zeros: Payload) -> Any:
     """Return contiguous stand-ins for zeros: identities for square matrices, a unit vector for a vector, else ones."""
     if not isinstance(zeros, np.ndarray):
         return zeros
@@ -247,7 +249,7 @@ def _harmless(zeros: Any) -> Any:
     return out
 
 
-def _stand_in(value: Any) -> Any:
+def _stand_in(value: Payload) -> Payload:
     """Replace meta arrays in nested arguments by their zeros."""
     if isinstance(value, MetaArray):
         return value._zeros
@@ -258,7 +260,7 @@ def _stand_in(value: Any) -> Any:
     return value
 
 
-def _meta(value: Any) -> Any:
+def _meta(value: Payload) -> Payload:
     """Return a result without its values."""
     if isinstance(value, (np.ndarray, np.generic)):
         return MetaArray(value.shape, value.dtype)
@@ -268,28 +270,28 @@ def _meta(value: Any) -> Any:
     return value
 
 
-def _one(value: Any) -> Any:
+def _one(value: Payload) -> Payload:
     """Cut an argument to at most one element; a number stays weakly typed."""
     return np.zeros((1,) * value.ndim, value.dtype) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
-def _broadcast(value: Any, shape: tuple[int, ...]) -> Any:
+def _broadcast(value: Payload, shape: tuple[int, ...]) -> Payload:
     return tuple(_broadcast(v, shape) for v in value) if isinstance(value, tuple) else MetaArray(shape, value.dtype)
 
 
-def _trim(zeros: Any, axis: Any) -> Any:
+def _trim(zeros: Payload, axis: Any) -> Payload:
     """Cut the reduced dimensions of the zeros to length one. Empty dimensions stay empty, and may be an error."""
     axes = range(zeros.ndim) if axis is None else (axis,) if np.ndim(axis) == 0 else axis
     reduced = {a % zeros.ndim for a in axes} if zeros.ndim else set()
     return zeros[tuple(slice(0, 1) if d in reduced else slice(None) for d in range(zeros.ndim))]
 
 
-def _reduce(name: str, zeros: Any, axis: Any, args: Any, kwargs: Any) -> Any:
+def _reduce(name: str, zeros: Payload, axis: Any, args: Any, kwargs: Any) -> Payload:
     with np.errstate(all="ignore"):
         return _meta(getattr(np, name)(_trim(zeros, axis), axis, *args, **kwargs))
 
 
-def _matmul(a: Any, b: Any) -> Any:
+def _matmul(a: Payload, b: Payload) -> Payload:
     """Check the shapes of a product, with dimensions that only multiply the work cut to length one."""
     if a.ndim and b.ndim and a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
         np.matmul(a[..., :1, :] if a.ndim > 1 else a, b[..., :1] if b.ndim > 1 else b)  # raises NumPy's own error
@@ -303,7 +305,9 @@ class WrapperArray(MetaArray):
 
     __slots__ = ("_strides", "stands_on")
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, device: Any, strides: tuple[int, ...] | None = None) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Any, strides: tuple[int, ...] | None = None
+    ) -> None:
         super().__init__(shape, dtype)
         self.stands_on = device
         self._strides = strides
@@ -317,17 +321,17 @@ class _Library:
     """The functions that factories call to make arrays on the meta device."""
 
     @staticmethod
-    def empty(shape: tuple[int, ...], dtype: Any) -> MetaArray:
+    def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> MetaArray:
         return MetaArray(shape, dtype)
 
     zeros = ones = empty
 
     @staticmethod
-    def full(shape: tuple[int, ...], value: Any, dtype: Any) -> MetaArray:
+    def full(shape: tuple[int, ...], value: Payload, dtype: np.dtype[Any]) -> MetaArray:
         return MetaArray(shape, dtype)
 
     @staticmethod
-    def asarray(array: Any) -> MetaArray:
+    def asarray(array: Payload) -> MetaArray:
         return MetaArray(array.shape, array.dtype)
 
 

@@ -8,9 +8,12 @@ exact.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 #: Elements per step, so that the temporary arrays stay in the cache.
 _CHUNK = 8192
@@ -20,7 +23,7 @@ _SPLIT = 134217729.0
 _LARGE = 1e290
 
 
-def multiply_add(x: Any, factor: Any, term: Any) -> Any:
+def multiply_add(x: Payload, factor: Payload, term: Payload) -> Payload:
     """Return `x * factor + term` for an array of float32 or float64."""
     if x.dtype.itemsize == 4:
         factor, term = np.float32(factor), np.float32(term)
@@ -40,14 +43,14 @@ def multiply_add(x: Any, factor: Any, term: Any) -> Any:
     return made
 
 
-def _fused(x: Any, factor: float, term: float) -> Any:
+def _fused(x: Payload, factor: float, term: float) -> Payload:
     high, low = _product(x, factor)
     first, rest = _sum(term, low)
     result, other = _sum(high, first)
     return result + _sum_to_odd(rest, other)
 
 
-def _product(x: Any, factor: float) -> tuple[Any, Any]:
+def _product(x: Payload, factor: float) -> tuple[Any, Any]:
     """Return the rounded product and its error."""
     scaled = x * _SPLIT
     upper = scaled - (scaled - x)
@@ -59,14 +62,14 @@ def _product(x: Any, factor: float) -> tuple[Any, Any]:
     return product, lower * bottom - (((product - upper * top) - lower * top) - upper * bottom)
 
 
-def _sum(a: Any, b: Any) -> tuple[Any, Any]:
+def _sum(a: Payload, b: Payload) -> tuple[Any, Any]:
     """Return the rounded sum and its error."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
-def _sum_to_odd(a: Any, b: Any) -> Any:
+def _sum_to_odd(a: Payload, b: Payload) -> Payload:
     """Return a + b rounded to odd: if it is not exact, the neighbour whose last bit is one."""
     total, error = _sum(a, b)
     bits = total.view(np.int64)

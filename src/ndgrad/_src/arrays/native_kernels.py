@@ -279,9 +279,23 @@ def recurrent_kernels(x: Any, *others: Any) -> Any:
 
 
 def class_loss_kernels(x: Any, target: Any, weight: Any) -> Any:
-    """Return the device kernels for cross entropy of class numbers if they take these arrays, else None."""
-    on_device = device_kernels.kernels() if is_on_device(x) else None
-    return None if on_device is None else on_device.class_loss_for(x, target, weight)
+    """Return the kernels for losses of class numbers if they take these arrays, of any size, else None."""
+    if x.__class__ is not numpy.ndarray:
+        on_device = device_kernels.kernels() if is_on_device(x) else None
+        return None if on_device is None else on_device.class_loss_for(x, target, weight)
+    if x.ndim != 2 or not x.size or x.dtype not in _DTYPES or not is_dense(x):
+        return None
+    if target.__class__ is not numpy.ndarray or target.dtype != numpy.int64 or target.shape != x.shape[:1]:
+        return None
+    if not is_dense(target) or (weight is not None and not _is_class_weight(weight, x)) or kernels() is None:
+        return None
+    return registry.eager_kernels.class_losses()
+
+
+def _is_class_weight(weight: Any, x: Any) -> bool:
+    if weight.__class__ is not numpy.ndarray or weight.dtype != x.dtype or weight.shape != x.shape[1:]:
+        return False
+    return is_dense(weight)
 
 
 def with_kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -9,7 +9,12 @@ give the same bits.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy
+
+    from ndgrad._typing import Library, Payload, Sizes
 
 #: Multipliers and increments of the key.
 MULTIPLIERS, STEPS, ROUNDS = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85), 10
@@ -25,7 +30,7 @@ class Draw(NamedTuple):
     number: int
 
 
-def blocks(np: Any, draw: Draw, first: Any) -> list[Any]:
+def blocks(np: Library, draw: Draw, first: Any) -> list[Any]:
     """Return the four 32-bit words, stored in 64 bits, of each block of a draw. `first` holds block numbers as
     uint64.
     """
@@ -38,7 +43,7 @@ def blocks(np: Any, draw: Draw, first: Any) -> list[Any]:
     return c
 
 
-def words(np: Any, draw: Draw, count: int, each: int) -> Any:
+def words(np: Library, draw: Draw, count: int, each: int) -> Payload:
     """Return `count` rows of `each` words, four from each block in order."""
     per_block = 4 // each
     made = blocks(np, draw, np.arange(-(-count // per_block), dtype=np.uint64))
@@ -48,13 +53,13 @@ def words(np: Any, draw: Draw, count: int, each: int) -> Any:
 # ----- numbers --------------------------------------------------------------------------------------------------------
 
 
-def words_64(np: Any, draw: Draw, count: int) -> Any:
+def words_64(np: Library, draw: Draw, count: int) -> Payload:
     """Return words of 64 bits."""
     w = words(np, draw, count, 2)
     return w[:, 0] << 32 | w[:, 1]
 
 
-def unit(np: Any, draw: Draw, count: int, dtype: Any) -> Any:
+def unit(np: Library, draw: Draw, count: int, dtype: numpy.dtype[Any]) -> Payload:
     """Return uniform numbers on [0, 1) with the dtype's number of digits; in double precision if it is no float."""
     digits = DIGITS.get(dtype.name)
     if digits is not None:
@@ -64,17 +69,17 @@ def unit(np: Any, draw: Draw, count: int, dtype: Any) -> Any:
     return (words_64(np, draw, count) >> 11).astype(np.float64) * 2.0**-53
 
 
-def open_unit(np: Any, draw: Draw, count: int) -> Any:
+def open_unit(np: Library, draw: Draw, count: int) -> Payload:
     """Return uniform numbers on (0, 1), in double precision, without either end."""
     return ((words_64(np, draw, count) >> 12).astype(np.float64) + 0.5) * 2.0**-52
 
 
-def bernoulli(np: Any, draw: Draw, count: int, p: float) -> Any:
+def bernoulli(np: Library, draw: Draw, count: int, p: float) -> Payload:
     """Return True with probability p, by comparing 32-bit fractions with p."""
     return words(np, draw, count, 1)[:, 0].astype(np.float64) * 2.0**-32 < p
 
 
-def normal(np: Any, draw: Draw, count: int, dtype: Any) -> Any:
+def normal(np: Library, draw: Draw, count: int, dtype: numpy.dtype[Any]) -> Payload:
     """Return standard normal numbers (Box and Muller): two for each pair of uniform numbers. Halves come from
     singles.
     """
@@ -92,6 +97,6 @@ def normal(np: Any, draw: Draw, count: int, dtype: Any) -> Any:
     return pairs.reshape(-1)[:count].astype(dtype, copy=False)
 
 
-def size(shape: Any) -> int:
+def size(shape: Sizes) -> int:
     """Return the number of elements."""
     return prod(shape)

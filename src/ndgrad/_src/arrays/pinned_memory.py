@@ -6,15 +6,18 @@ The memory must not change until the copy is done, so its owner is kept alive he
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 #: Copies that may be in progress: events that mark their end, and the memory they read.
 _under_way: deque[tuple[Any, Any]] = deque()
 
 
-def pinned_copy(library: Any, array: Any) -> Any:
+def pinned_copy(library: Library, array: Payload) -> Payload:
     """Return a copy of a NumPy array in page-locked memory."""
     memory = library.cuda.alloc_pinned_memory(max(1, array.nbytes))
     out = numpy.frombuffer(memory, numpy.uint8, array.nbytes).view(array.dtype).reshape(array.shape)
@@ -22,7 +25,7 @@ def pinned_copy(library: Any, array: Any) -> Any:
     return out
 
 
-def is_pinned(array: Any) -> bool:
+def is_pinned(array: Payload) -> bool:
     """True if a NumPy array is in page-locked memory."""
     owner = array
     while isinstance(owner, numpy.ndarray):
@@ -32,7 +35,7 @@ def is_pinned(array: Any) -> bool:
     return owner.__class__.__name__ == "PinnedMemoryPointer"
 
 
-def send(library: Any, array: Any) -> Any:
+def send(library: Library, array: Payload) -> Payload:
     """Copy a page-locked array to the current device; the host does not wait."""
     out, stream = library.empty(array.shape, array.dtype), library.cuda.get_current_stream()
     out.data.copy_from_host_async(array.ctypes.data, array.nbytes, stream)

@@ -6,7 +6,7 @@ GPU is named, and the error for a missing library names the package to install.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -16,13 +16,16 @@ from ndgrad._src.arrays.library import announce_second_library
 from ndgrad._src.arrays.pinned_memory import is_pinned, send
 from ndgrad._src.foundations.devices import device
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
+
 CPU = device("cpu")
 META = device("meta")
 #: Devices by the number of the GPU.
 _GPUS: dict[int, device] = {}
 
 
-def device_of(array: Any) -> device:
+def device_of(array: Payload) -> device:
     """Return the device that holds an array."""
     if isinstance(array, (numpy.ndarray, numpy.generic)):
         return CPU
@@ -61,7 +64,7 @@ def library_for(where: device) -> Any:
     return cupy
 
 
-def move_to(array: Any, where: device, non_blocking: bool = False) -> Any:
+def move_to(array: Payload, where: device, non_blocking: bool = False) -> Payload:
     """Return `array` on another device, or the array itself if it is already there.
 
     With `non_blocking` the host does not wait for a copy from page-locked memory to a GPU. Copies to the host always

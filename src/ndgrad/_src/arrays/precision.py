@@ -19,11 +19,14 @@ that formulas need not:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ndgrad._src.arrays import library
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 #: Kinds of dtypes: floats, floats and complex numbers, everything that tensors hold.
 FLOATING = "fV"
@@ -70,7 +73,7 @@ def refuse_float8(dtype: np.dtype[Any]) -> NoReturn:
     )
 
 
-def convert(array: Any, dtype: np.dtype[Any]) -> Any:
+def convert(array: Payload, dtype: np.dtype[Any]) -> Payload:
     """Return an array as another dtype. One-byte floats are rounded as in torch: float8_e4m3fn stays finite, and
     float8_e8m0fnu drops the sign.
     """
@@ -136,7 +139,7 @@ def result_dtype(*operands: Any) -> np.dtype[Any]:
     return complex_dtype(found) if any(o.__class__ is complex for o in operands) else found
 
 
-def _is_bfloat16(operand: Any) -> bool:
+def _is_bfloat16(operand: Payload) -> bool:
     dtype = operand if isinstance(operand, np.dtype) else getattr(operand, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.kind == "V"
 
@@ -198,20 +201,20 @@ def run_moving(forward: Callable[..., Any], arrays: Any, settings: dict[str, Any
     return run_in_single(forward, arrays, settings, elementwise)
 
 
-def widen(a: Any) -> Any:
+def widen(a: Payload) -> Payload:
     """Return an array of halves as float32; other values unchanged."""
     dtype = getattr(a, "dtype", None)
     return _cast(a, FLOAT32) if dtype is not None and dtype.char in HALF else a
 
 
-def _cast(a: Any, dtype: Any) -> Any:
+def _cast(a: Payload, dtype: Any) -> Payload:
     """Return an array in another dtype, on a device by a kernel, which takes less time than CuPy's method."""
     if library.device_cast is None or not library.is_on_device(a):
         return a.astype(dtype)
     return library.device_cast(a, dtype)
 
 
-def round_to(a: Any, dtype: Any) -> Any:
+def round_to(a: Payload, dtype: Any) -> Payload:
     """Return a float32 array as halves of type `dtype`. Other values, or all values if `dtype` is None, stay
     unchanged.
     """

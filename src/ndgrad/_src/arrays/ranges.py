@@ -13,12 +13,15 @@ one by one.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndgrad._src.arrays.precision import computing_dtype
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 _VECTOR = 32
 _DOUBLE, _SINGLE = np.dtype(np.float64), np.dtype(np.float32)
@@ -41,7 +44,7 @@ def count_up(start: float, step: float, count: int, dtype: np.dtype[Any]) -> NDA
 
 
 @np.errstate(all="ignore")
-def divide_evenly(start: Any, end: Any, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def divide_evenly(start: Payload, end: Payload, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return `count` numbers from start to end, as torch.linspace computes them: in the dtype itself."""
     if dtype.kind == "c":
         real = np.empty(0, dtype).real.dtype
@@ -55,7 +58,7 @@ def divide_evenly(start: Any, end: Any, count: int, dtype: np.dtype[Any]) -> NDA
 
 
 @np.errstate(all="ignore")
-def raise_to_powers(base: Any, start: Any, end: Any, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def raise_to_powers(base: Payload, start: Payload, end: Payload, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return `base` to the powers from start to end, as torch.logspace computes them: in double precision."""
     if dtype.kind == "c":
         powers = divide_evenly(start, end, count, np.dtype(np.complex128))
@@ -66,7 +69,7 @@ def raise_to_powers(base: Any, start: Any, end: Any, count: int, dtype: np.dtype
     return np.asarray(np.power(base, powers).astype(dtype))
 
 
-def _count_from_ends(start: Any, end: Any, count: int, dtype: np.dtype[Any], multiply_add: Any) -> NDArray[Any]:
+def _count_from_ends(start: Payload, end: Payload, count: int, dtype: np.dtype[Any], multiply_add: Any) -> NDArray[Any]:
     """Return elements counted from the start in the first half, and from the end in the second half."""
     first, last = dtype.type(start), dtype.type(end)
     if count < 2:
@@ -80,11 +83,11 @@ def _count_from_ends(start: Any, end: Any, count: int, dtype: np.dtype[Any], mul
     ])  # fmt: skip
 
 
-def _multiply_and_add(a: Any, b: NDArray[Any], c: Any) -> NDArray[Any]:
+def _multiply_and_add(a: Payload, b: NDArray[Any], c: Payload) -> NDArray[Any]:
     return np.asarray(a * b + c)
 
 
-def _multiply_add(a: Any, b: NDArray[Any], c: Any) -> NDArray[Any]:
+def _multiply_add(a: Payload, b: NDArray[Any], c: Payload) -> NDArray[Any]:
     """Return a b + c of numbers of one dtype, rounded once."""
     if b.dtype == _SINGLE:
         # The product is exact in double precision. The sum is rounded to odd there, so that rounding it to single

@@ -186,7 +186,7 @@ def check_at_once() -> Iterator[None]:
 
 
 def _settle_checks(
-    np: Library, indices: tuple[Any, ...], lows: tuple[int, ...], highs: tuple[int, ...], errors: Any
+    np: Library, indices: tuple[Any, ...], lows: tuple[int, ...], highs: tuple[int, ...], errors: Payload
 ) -> Any:
     """Return the errors for a kernel: None if the indices have been checked here, because a check must not wait."""
     if errors is None or not _checks.at_once or graph_recording.active is not None:
@@ -206,7 +206,7 @@ def _moves(array: Payload) -> Any:
     return None if found is None else found.indexed
 
 
-def _as_part(how: str, target: Payload, values: Any) -> tuple[str, Any]:
+def _as_part(how: str, target: Payload, values: Payload) -> tuple[str, Any]:
     """Return the action and the values for a kernel: a number fills, arrays have the target's dtype."""
     if not is_on_device(values):
         return ("fill" if how == "write" else ""), values
@@ -220,7 +220,7 @@ def move_along(
     how: str,
     target: Payload,
     index: Payload,
-    values: Any,
+    values: Payload,
     dim: int,
     error: _Error | None = None,
     distinct: bool = False,
@@ -241,7 +241,7 @@ def move_along(
 
 
 def move_slices(
-    how: str, target: Payload, index: Payload, values: Any, dim: int, error: _Error | None = None
+    how: str, target: Payload, index: Payload, values: Payload, dim: int, error: _Error | None = None
 ) -> bool:
     """Do the same for whole slices along `dim`, selected by a 1-d index."""
     found = _moves(target)
@@ -255,7 +255,7 @@ def move_slices(
     return bool(found.of_slices(how, target, part, index, dim, None if errors is None else error))
 
 
-def move_at(how: str, target: Payload, indices: tuple[Any, ...], values: Any, checks: bool) -> bool:
+def move_at(how: str, target: Payload, indices: tuple[Any, ...], values: Payload, checks: bool) -> bool:
     """Do the same at index arrays into leading dimensions, whose negative numbers count from the end."""
     found = _moves(target)
     if found is None:
@@ -309,13 +309,13 @@ def find_overwritten_at(np: Library, indices: tuple[Any, ...], shape: tuple[int,
     return find_overwritten(np, np.broadcast_to(keys_of_arrays(np, indices, shape), lead), math.prod(shape))
 
 
-def find_overwritten(np: Library, keys: Any, size: int) -> Payload:
+def find_overwritten(np: Library, keys: Payload, size: int) -> Payload:
     """Return a mask of the flat keys below `size` that occur again later, so that their values are overwritten."""
     flat = keys.reshape(-1)
     return (_last_of_equals(np, flat, size) != np.arange(flat.size)).reshape(keys.shape)
 
 
-def find_overwritten_along(np: Library, index: Any, shape: tuple[int, ...], dim: int) -> Payload:
+def find_overwritten_along(np: Library, index: Payload, shape: tuple[int, ...], dim: int) -> Payload:
     """Return a mask of the elements of an index along `dim` of an array whose position occurs again later.
 
     Kernels write the number of each element along `dim` at its position, and read back the last number. On a device
@@ -336,7 +336,7 @@ def find_overwritten_along(np: Library, index: Any, shape: tuple[int, ...], dim:
     return find_overwritten(np, keys_along(np, index, shape, dim), math.prod(shape))
 
 
-def _last_of_equals(np: Library, keys: Any, size: int) -> Payload:
+def _last_of_equals(np: Library, keys: Payload, size: int) -> Payload:
     """Return, for each of the flat keys below `size`, the position of the last equal key."""
     number = np.arange(keys.size)
     if np is numpy:
@@ -359,7 +359,7 @@ def keep_last_values(np: Library, indices: tuple[Any, ...], shape: tuple[int, ..
     return values[_last_of_equals(np, keys, math.prod(shape[: len(indices)]))]
 
 
-def one_index_per_slice(index: Any, shape: tuple[int, ...], dim: int) -> Any:
+def one_index_per_slice(index: Payload, shape: tuple[int, ...], dim: int) -> Payload:
     """Return the 1-d index from which a full index along `dim` was expanded (`i[:, None].expand(...)`), or None."""
     if index.ndim > 1 and 0 not in index.strides and index.size != index.shape[dim]:
         return None
@@ -422,7 +422,7 @@ def take_slices(np: Library, x: Payload, index: Payload, dim: int) -> Payload:
     return x.take(index, axis=dim)
 
 
-def _expand_index(index: Any, shape: tuple[int, ...], dim: int) -> Any:
+def _expand_index(index: Payload, shape: tuple[int, ...], dim: int) -> Payload:
     """Return a 1-d index along `dim` as a view with the sizes of `shape` in the other dimensions."""
     behind = len(shape) - dim - 1
     return numpy.broadcast_to(index.reshape(-1, *(1,) * behind), (*shape[:dim], index.size, *shape[dim + 1 :]))
@@ -453,7 +453,7 @@ def add_at(np: Library, target: Payload, index: Payload, values: Payload) -> Non
 _ADDED = frozenset("efdiIlLqQ")
 
 
-def _combine_at(np: Library, name: str, target: Payload, keys: Any, values: Payload) -> None:
+def _combine_at(np: Library, name: str, target: Payload, keys: Payload, values: Payload) -> None:
     """Run ufunc.at on a flat target, for any dtype."""
     if np is numpy:
         getattr(np, name).at(target, keys, values)
@@ -473,12 +473,12 @@ def _combine_at(np: Library, name: str, target: Payload, keys: Any, values: Payl
         target[...] = wide
 
 
-def _add(target: Any, values: Any, *index: Any) -> Any:
+def _add(target: Payload, values: Payload, *index: Any) -> Payload:
     numpy.add.at(target, index, values)
     return target
 
 
-def _multiply(target: Any, keys: Any, values: Any) -> Any:
+def _multiply(target: Payload, keys: Payload, values: Payload) -> Payload:
     numpy.multiply.at(target, keys, values)
     return target
 
@@ -488,7 +488,7 @@ def _to_ordered(np: Library, x: Payload) -> Payload:
     return _flip_negative(np.where(x != x, np.nan, x).astype(np.float64).view(np.int64))
 
 
-def _flip_negative(bits: Any) -> Any:
+def _flip_negative(bits: Payload) -> Payload:
     """Convert the bits of floats to integers in their order, or back. The bits of negative numbers count backwards."""
     return bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
 
@@ -570,7 +570,7 @@ def combine_along(np: Library, name: str, target: Payload, index: Payload, value
 
 def put_along(
     np: Library, target: Payload, index: Payload, values: Payload, dim: int, distinct: bool = False
-) -> Any:
+) -> Payload:
     """Assign target[..., index, ...] = values along `dim`, in place. If several values have one position, the last is
     kept. With `distinct`, no position occurs twice.
     """
@@ -583,7 +583,7 @@ def put_along(
     if np is not numpy:
         values = values[_last_of_equals(np, keys, target.size)]
 
-    def assign(whole: Any) -> None:
+    def assign(whole: Payload) -> None:
         whole.reshape(-1)[keys] = values
 
     return _run_contiguous(np, target, assign)
@@ -610,7 +610,7 @@ def _run_contiguous(np: Library, target: Payload, change: Any) -> Payload:
     return target
 
 
-def _add_keyed(keys: Any, values: Any, indexed: int, target: Any) -> None:
+def _add_keyed(keys: Payload, values: Payload, indexed: int, target: Payload) -> None:
     """Add values to the parts of the target that flat keys into its `indexed` leading dimensions select."""
     if not values.size:
         return
@@ -637,7 +637,7 @@ def _add_keyed(keys: Any, values: Any, indexed: int, target: Any) -> None:
     numpy.add.at(flat, keys, values.reshape(-1))
 
 
-def _parts(array: Any) -> Any:
+def _parts(array: Payload) -> Payload:
     """Return a complex array as reals, twice as many along the last dimension."""
     return numpy.ascontiguousarray(array).view(array.real.dtype)
 
@@ -645,7 +645,7 @@ def _parts(array: Any) -> Any:
 # ----- SciPy's sparse product -----------------------------------------------------------------------------------------
 
 
-def _uses_product(values: Any) -> bool:
+def _uses_product(values: Payload) -> bool:
     """True if the product is possible and faster. Complex values are excluded, because (1 + 0j) * inf would make a
     NaN.
     """
@@ -660,7 +660,7 @@ def _sparse() -> Any:
         return None
 
 
-def _product(keys: Any, values: Any, rows: int) -> Any:
+def _product(keys: Payload, values: Payload, rows: int) -> Payload:
     """Return sums of the values' rows by key: the values times a matrix with a one per key, in row `key`."""
     count = len(keys)
     ones = numpy.ones(count, values.dtype)

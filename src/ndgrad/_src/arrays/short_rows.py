@@ -48,7 +48,7 @@ def line_extremum(np: Library, choose: Any, x: Payload, keepdim: bool) -> Payloa
     return _reshape(out, lines, keepdim)
 
 
-def _reshape(out: Any, lines: list[int], keepdim: bool) -> Any:
+def _reshape(out: Payload, lines: list[int], keepdim: bool) -> Payload:
     if keepdim:
         return out.reshape(*lines, 1)
     return out if len(lines) == 1 else out.reshape(lines)

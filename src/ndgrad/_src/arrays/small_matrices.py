@@ -8,12 +8,15 @@ LAPACK decides about errors.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad._src.arrays import native_kernels
 from ndgrad._src.foundations import registry
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 #: The largest order of a matrix, and number of columns of a right-hand side.
 _LARGEST, _COLUMNS = 32, 64
@@ -37,7 +40,7 @@ def _is_small(*arrays: Any, alone: bool = False) -> bool:
     return native_kernels.kernels() is not None
 
 
-def _stack(x: Any, lead: tuple[int, ...]) -> Any:
+def _stack(x: Payload, lead: tuple[int, ...]) -> Payload:
     """Return matrices as one stack. Strides are whole numbers of elements, or the stack is a copy."""
     shape = (math.prod(lead), *x.shape[-2:])
     if x.shape[:-2] != lead:
@@ -46,14 +49,14 @@ def _stack(x: Any, lead: tuple[int, ...]) -> Any:
     return x if not any(s % x.itemsize for s in x.strides) else numpy.ascontiguousarray(x)
 
 
-def inverse(x: Any) -> Any:
+def inverse(x: Payload) -> Payload:
     """Return the inverses of matrices, or None."""
     if not _is_small(x):
         return None
     return registry.eager_kernels.run_matrices("inverse", x.shape, _stack(x, x.shape[:-2]))
 
 
-def solve(a: Any, b: Any) -> Any:
+def solve(a: Payload, b: Payload) -> Payload:
     """Return the solutions of a @ x = b, or None."""
     if not _is_small(a, b) or b.shape[-2] != a.shape[-1] or b.shape[-1] > _COLUMNS:
         return None
@@ -62,7 +65,7 @@ def solve(a: Any, b: Any) -> Any:
     return registry.eager_kernels.run_matrices("solve", shape, _stack(a, lead), _stack(b, lead))
 
 
-def solve_triangular(a: Any, b: Any, upper: bool, unit: bool) -> Any:
+def solve_triangular(a: Payload, b: Payload, upper: bool, unit: bool) -> Payload:
     """Return the solutions for triangular matrices, or None. The other triangle is not read."""
     if not _is_small(a, b, alone=True) or b.shape[-2] != a.shape[-1] or b.shape[-1] > _COLUMNS:
         return None
@@ -71,14 +74,14 @@ def solve_triangular(a: Any, b: Any, upper: bool, unit: bool) -> Any:
     return registry.eager_kernels.run_matrices("triangular", shape, _stack(a, lead), _stack(b, lead), upper, unit)
 
 
-def pivots(x: Any) -> Any:
+def pivots(x: Payload) -> Payload:
     """Return numbers (..., n) whose product is the determinant, or None."""
     if not _is_small(x):
         return None
     return registry.eager_kernels.run_matrices("pivots", x.shape[:-1], _stack(x, x.shape[:-2]))
 
 
-def cholesky(x: Any) -> Any:
+def cholesky(x: Payload) -> Payload:
     """Return the lower Cholesky factors of matrices, or None."""
     if not _is_small(x):
         return None

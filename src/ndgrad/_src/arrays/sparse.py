@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -23,6 +23,9 @@ from ndgrad._src.arrays import library as libraries
 from ndgrad._src.arrays.integers import as_places
 from ndgrad._src.arrays.sparse_pattern import Pattern
 from ndgrad._src.foundations import registry
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 #: For each compressed layout, the names of its pointers and of the other indices, and of the sizes that they count.
 NAMES = {
@@ -71,7 +74,7 @@ class Structure:
         return (self.count, *self.dense_shape)
 
     @functools.cached_property
-    def keys(self) -> Any:
+    def keys(self) -> Payload:
         """The position of each entry as one number."""
         if not self.place_shape:
             return np.zeros(self.count, np.int64)
@@ -98,7 +101,7 @@ class Structure:
             and np.array_equal(self.coordinates, other.coordinates)
         )
 
-    def positions_of(self, keys: Any) -> tuple[Any, Any]:
+    def positions_of(self, keys: Payload) -> tuple[Any, Any]:
         """Return, for a coalesced structure, the entry with each of these keys, and a mask of the keys that exist."""
         known, order = self.in_order
         if not known.size:
@@ -106,7 +109,7 @@ class Structure:
         at = np.minimum(np.searchsorted(known, keys), known.size - 1)
         return order[at], known[at] == keys
 
-    def to_full(self, values: Any) -> Any:
+    def to_full(self, values: Payload) -> Payload:
         """Return the full array."""
         flat = values.reshape(self.flat_shape)
         out = np.zeros((math.prod(self.place_shape), *self.dense_shape), values.dtype)
@@ -122,7 +125,7 @@ class Coo(Structure):
 
     layout = "sparse_coo"
 
-    def __init__(self, indices: Any, shape: tuple[int, ...], coalesced: bool = False) -> None:
+    def __init__(self, indices: Payload, shape: tuple[int, ...], coalesced: bool = False) -> None:
         self.coordinates = indices
         self.shape = shape
         self.sparse_dim = indices.shape[0]
@@ -147,7 +150,7 @@ class Compressed(Structure):
     coalesced = True
 
     def __init__(
-        self, layout: str, pointers: Any, others: Any, shape: tuple[int, ...], values_shape: tuple[int, ...]
+        self, layout: str, pointers: Payload, others: Payload, shape: tuple[int, ...], values_shape: tuple[int, ...]
     ) -> None:
         self.layout, self.pointers, self.others = layout, pointers, others
         self.shape, self.values_shape = shape, values_shape
@@ -158,7 +161,7 @@ class Compressed(Structure):
         self.block = (values_shape[at], values_shape[at + 1]) if layout in BLOCKED else (1, 1)
 
     @functools.cached_property
-    def coordinates(self) -> Any:
+    def coordinates(self) -> Payload:
         lead, n = math.prod(self.batch), self.others.shape[-1]
         pointers = self.pointers.reshape(lead, -1)
         lengths = np.diff(pointers, axis=1)
@@ -189,7 +192,7 @@ class SparseData(NDArrayOperatorsMixin):
     #: Flags expected by code that reads the memory order.
     flags = SimpleNamespace(c_contiguous=True, f_contiguous=True, writeable=True)
 
-    def __init__(self, structure: Structure, values: Any) -> None:
+    def __init__(self, structure: Structure, values: Payload) -> None:
         self.structure, self.values = structure, values
 
     @property
@@ -244,12 +247,12 @@ class SparseData(NDArrayOperatorsMixin):
         (np.logical_or if out.dtype.kind == "b" else np.add).at(out, entries, self.values)
         return SparseData(structure, out)
 
-    def to_full(self) -> Any:
+    def to_full(self) -> Payload:
         return self.structure.to_full(self.values)
 
     # ----- sums of gradients -----
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Any) -> Payload:
         if isinstance(other, SparseData):
             return add_entries(self, other, merged=False)
         if isinstance(other, np.ndarray):
@@ -259,7 +262,7 @@ class SparseData(NDArrayOperatorsMixin):
 
     __radd__ = __add__
 
-    def __iadd__(self, other: Any) -> Any:
+    def __iadd__(self, other: Any) -> Payload:
         """Add in place. Other holders of this sum of gradients see the change."""
         total = self + other
         if isinstance(total, SparseData):
@@ -267,13 +270,13 @@ class SparseData(NDArrayOperatorsMixin):
             return self
         return total
 
-    def add_to(self, out: Any) -> Any:
+    def add_to(self, out: Payload) -> Payload:
         """Add the entries to a full array in place, and return it."""
         flat = self.values.reshape(self.structure.flat_shape)
         np.add.at(out, tuple(self.structure.coordinates), flat)
         return out
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Payload:
         """Handle the operations that rules of ordinary ops apply to a gradient that a user's function made sparse."""
         out = options.pop("out", None)
         if method != "__call__" or options or (out is not None and (ufunc is not np.add or out[0] is self)):
@@ -289,7 +292,7 @@ class SparseData(NDArrayOperatorsMixin):
             "whose entries are not an array. Use ndgrad's functions, or to_dense() first. [nd-sparse]"
         )
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Payload:
         raise TypeError(
             f"can't convert a {self.structure.layout} tensor of shape {self.shape} to a NumPy array. "
             "Use Tensor.to_dense() first. [nd-sparse]"
@@ -360,7 +363,7 @@ def to_compressed(x: SparseData, like: Structure) -> SparseData:
     return SparseData(structure, np.where(expand(order < 0, flat), 0, flat[order]).reshape(structure.values_shape))
 
 
-def expand(mask: Any, flat: Any) -> Any:
+def expand(mask: Payload, flat: Payload) -> Payload:
     """Reshape a mask of entries to broadcast against their values."""
     return mask.reshape(mask.shape + (1,) * (flat.ndim - 1))
 

@@ -10,17 +10,20 @@ from __future__ import annotations
 import functools
 import importlib
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._src.arrays.meta import zeros_on_same_device
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
+
 
 class Pattern:
     """The positions of a sparse matrix's entries. Entries at repeated positions add up, as in SciPy."""
 
-    def __init__(self, rows: Any, columns: Any, shape: tuple[int, int]) -> None:
+    def __init__(self, rows: Payload, columns: Payload, shape: tuple[int, int]) -> None:
         self.rows, self.columns = (np.ascontiguousarray(v, np.intp) for v in (rows, columns))
         self.shape = (int(shape[0]), int(shape[1]))
         if self.rows.shape != self.columns.shape or self.rows.ndim != 1:
@@ -63,7 +66,7 @@ class Pattern:
 
     # ----- with numbers -----
 
-    def product(self, data: Any, x: Any) -> Any:
+    def product(self, data: Payload, x: Payload) -> Payload:
         """Return the matrix times columns."""
         dtype = np.result_type(data, x)
         try:
@@ -75,7 +78,7 @@ class Pattern:
         order, columns, starts = self.by_rows
         return (sparse.csr_array((data[order], columns, starts), shape=self.shape) @ x).astype(dtype, copy=False)
 
-    def solve(self, data: Any, b: Any, adjoint: bool) -> Any:
+    def solve(self, data: Payload, b: Payload, adjoint: bool) -> Payload:
         """Return the solution x of A x = b, or of A^H x = b."""
         dtype = np.result_type(data, b)
         wide = np.result_type(dtype, np.float64)
@@ -88,7 +91,7 @@ class Pattern:
             ).astype(dtype)
         return lu.solve(np.ascontiguousarray(b.astype(wide)), trans).astype(dtype, copy=False)
 
-    def _factorize(self, data: Any) -> Any:
+    def _factorize(self, data: Payload) -> Any:
         """Return SuperLU's factors. They are cached for the next solve with the same numbers, as in the backward
         pass.
         """
@@ -115,7 +118,7 @@ class Pattern:
         return lu
 
 
-def run_stacked(data: Any, x: Any, run: Any, pattern: Pattern, rows: int) -> Any:
+def run_stacked(data: Payload, x: Payload, run: Any, pattern: Pattern, rows: int) -> Payload:
     """Run a kernel of single matrices on stacks: of columns (joined) or of numbers (block diagonal)."""
     lead = np.broadcast_shapes(data.shape[:-1], x.shape[:-2])
     count = math.prod(lead)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from functools import cache, wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._src.arrays.precision import complex_dtype, is_inexact, result_dtype
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 # SciPy's names for the functions of `special`; all but two are the same.
 _OWN = {
@@ -55,7 +58,7 @@ def _mend_gammaln(gammaln: Callable[..., Any]) -> Callable[..., Any]:
     from ndgrad._src.arrays.special import lgamma  # loaded on first use, to keep `import ndgrad` fast
 
     @wraps(gammaln)
-    def call(x: Any, *arguments: Any, **options: Any) -> Any:
+    def call(x: Payload, *arguments: Any, **options: Any) -> Payload:
         out = gammaln(x, *arguments, **options)
         if arguments or options or getattr(out, "dtype", None) != np.float64:
             return out  # SciPy computes single precision in double
@@ -90,13 +93,13 @@ def _promote_as_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(function)
-    def call(*arguments: Any, **options: Any) -> Any:
+    def call(*arguments: Any, **options: Any) -> Payload:
         return cast_to_promoted(function(*arguments, **options), arguments)
 
     return call
 
 
-def cast_to_promoted(result: Any, arguments: tuple[Any, ...]) -> Any:
+def cast_to_promoted(result: Payload, arguments: tuple[Any, ...]) -> Payload:
     """Cast the result of a function (one or several arrays) to a dtype no wider than NumPy's promotion of its
     arguments.
 
@@ -115,7 +118,7 @@ def cast_to_promoted(result: Any, arguments: tuple[Any, ...]) -> Any:
     return tuple([_narrow(r, wanted) for r in result]) if isinstance(result, tuple) else _narrow(result, wanted)
 
 
-def _narrow(result: Any, wanted: Any) -> Any:
+def _narrow(result: Payload, wanted: Any) -> Payload:
     if result.dtype.kind == "c" and wanted.kind != "c":
         wanted = complex_dtype(wanted)
     return result.astype(wanted) if is_inexact(result.dtype) and result.dtype.itemsize > wanted.itemsize else result

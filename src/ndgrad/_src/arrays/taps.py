@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from ndgrad._src.arrays.device_kernels import cast_array
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import has_half, is_inexact, widen
 from ndgrad._src.foundations import registry
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 Selection = slice | NDArray[numpy.intp]
 
@@ -34,7 +37,7 @@ class Taps:
     sum is.
     """
 
-    def __init__(self, index: Any, weight: Any, inputs: int, divisor: Any = None) -> None:
+    def __init__(self, index: Payload, weight: Payload, inputs: int, divisor: Payload = None) -> None:
         self.index = numpy.atleast_2d(numpy.asarray(index, dtype=numpy.intp))
         self.weight = None if weight is None else numpy.asarray(weight, dtype=numpy.float64).reshape(self.index.shape)
         self.inputs = inputs
@@ -173,7 +176,7 @@ def tables_of(shape: tuple[int, ...], dim: tuple[int, ...], taps: tuple[Taps, ..
     )  # fmt: skip
 
 
-def _kernels_for(x: Any, dim: Sequence[int]) -> Any:
+def _kernels_for(x: Payload, dim: Sequence[int]) -> Any:
     """Return the kernels over tables if they take this array: dense, of float32 or float64, of any size."""
     if dim[-1] - dim[0] != len(dim) - 1 or not x.size:
         return None
@@ -184,12 +187,12 @@ def _kernels_for(x: Any, dim: Sequence[int]) -> Any:
     return registry.eager_kernels.native_taps()
 
 
-def takes(x: Any) -> bool:
+def takes(x: Payload) -> bool:
     """True if the native kernels over tables take this array of the CPU."""
     return x.__class__ is numpy.ndarray and _kernels_for(x, (0,)) is not None
 
 
-def _check_sizes(x: Any, dim: Sequence[int], taps: tuple[Taps, ...]) -> None:
+def _check_sizes(x: Payload, dim: Sequence[int], taps: tuple[Taps, ...]) -> None:
     """Kernels read at the positions of the taps without further checks."""
     for d, t in zip(dim, taps, strict=True):
         if d >= x.ndim or x.shape[d] != t.inputs:
@@ -199,7 +202,7 @@ def _check_sizes(x: Any, dim: Sequence[int], taps: tuple[Taps, ...]) -> None:
             )
 
 
-def weighted_sum(np: Any, x: Any, dim: tuple[int, ...], taps: tuple[Taps, ...]) -> Any:
+def weighted_sum(np: Library, x: Payload, dim: tuple[int, ...], taps: tuple[Taps, ...]) -> Payload:
     """Return the weighted sums over the taps of ascending dimensions."""
     _check_sizes(x, dim, taps)
     kernels = _kernels_for(x, dim)
@@ -212,7 +215,7 @@ def weighted_sum(np: Any, x: Any, dim: tuple[int, ...], taps: tuple[Taps, ...]) 
     return x
 
 
-def _sum_along(np: Any, x: Any, dim: int, taps: Taps) -> Any:
+def _sum_along(np: Library, x: Payload, dim: int, taps: Taps) -> Payload:
     is_exact = taps.weight is None and taps.divisor is None
     dtype = x.dtype if is_inexact(x.dtype) or is_exact else np.result_type(x.dtype, np.float64)
     shape = (*x.shape[:dim], taps.outputs, *x.shape[dim + 1 :])
@@ -240,7 +243,7 @@ def _sum_along(np: Any, x: Any, dim: int, taps: Taps) -> Any:
     return total
 
 
-def maxima(np: Any, x: Any, taps: tuple[Taps, ...]) -> tuple[Any, Any]:
+def maxima(np: Library, x: Payload, taps: tuple[Taps, ...]) -> tuple[Any, Any]:
     """Return the maxima over the taps of the last dimensions, and their positions within these dimensions.
 
     Positions are in row-major order. The first of equal maxima is taken, but the last NaN, as in torch.
@@ -259,7 +262,7 @@ def maxima(np: Any, x: Any, taps: tuple[Taps, ...]) -> tuple[Any, Any]:
     return values, places
 
 
-def _max_along(np: Any, x: Any, places: Any, dim: int, taps: Taps, pitch: int) -> tuple[Any, Any]:
+def _max_along(np: Payload, x: Payload, places: Payload, dim: int, taps: Taps, pitch: int) -> tuple[Any, Any]:
     shape = (*x.shape[:dim], taps.outputs, *x.shape[dim + 1 :])
     front, behind = (slice(None),) * dim, (1,) * (x.ndim - dim - 1)
     best, place = np.zeros(shape, x.dtype), np.full(shape, -1, np.int64)
@@ -274,7 +277,7 @@ def _max_along(np: Any, x: Any, places: Any, dim: int, taps: Taps, pitch: int) -
     return best, place
 
 
-def add_at_positions(x: Any, index: Any, shape: tuple[int, ...]) -> Any:
+def add_at_positions(x: Payload, index: Payload, shape: tuple[int, ...]) -> Payload:
     """Return zeros of a shape with x (N, C, ...) added at positions of its planes by a native kernel.
 
     Returns None if there is no kernel for these arrays, and if a position is outside.

@@ -127,7 +127,7 @@ class Kept:
         self.version = self.storage.version
         # See Note [Lent memory]: the rest of the rerun may write to it.
         array = self.tensor._array
-        self.sample: int | None = None
+        self.sample: int | bytes | None = None
         if t._storage.__class__ is Lent and may_change(array):
             if array.nbytes <= SMALL:
                 self.tensor._array = array.copy()

@@ -18,6 +18,7 @@ from ndgrad._src.core.modes import restore, scope, thread, under_autocast
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.custom_functions.function import Function, delay_error
 from ndgrad._src.engine.backward_api import backward as run_backward
+from ndgrad._src.foundations import package_name
 from ndgrad._src.foundations.public_path import set_module
 
 
@@ -101,8 +102,8 @@ class CheckpointFunction(Function):
         """
         if thread.task is None or thread.task.wanted is not None:
             raise RuntimeError(
-                "When use_reentrant=True, ndgrad.utils.checkpoint is incompatible with .grad() and with "
-                "the `inputs` argument of backward(): it runs a backward of its own, which reaches all leaves. "
+                f"When use_reentrant=True, {package_name.package}.utils.checkpoint is incompatible with .grad() and "
+                "with the `inputs` argument of backward(): it runs a backward of its own, which reaches all leaves. "
                 "Use use_reentrant=False, or backward() without `inputs`. [nd-checkpoint]"
             )
         inputs = list(ctx.inputs)

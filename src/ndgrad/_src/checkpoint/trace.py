@@ -87,6 +87,8 @@ def difference_error(number: int, forward: Description, again: Description) -> C
 
 def count_error(forward: list[Description], again: int) -> CheckpointError:
     where = f" The first that is missing: {forward[again]}." if again < len(forward) else ""
+    if again > len(forward):
+        where = " It is trying to save more tensors during recomputation."
     return CheckpointError(
         "checkpoint: A different number of tensors was saved during the original forward and the recomputation: "
         f"{len(forward)} in the forward and {again} in the recomputation.{where} {_REMEDY} [nd-checkpoint]"

@@ -6,9 +6,9 @@ into an array that is an operand (`x * c`, `x[places]`, `np.maximum(x, c)`) or t
 makes none. So a saved value in such memory is
   * a copy, if it is small and only NumPy writes to it. A later write is then as harmless as it is to NumPy's own
     results;
-  * otherwise the memory itself with a hash of a sample of its elements, which is compared when backward reads it. The
-    sample has all elements of a small array, and some hundred of a large one, spread over each dimension. A write over
-    the whole array, the usual kind, is detected; a write to single elements may not be.
+  * otherwise the memory itself with its bytes, if it is small, or a hash of a sample of its elements. Backward compares
+    them when it reads the value. The sample has some hundred elements, spread over each dimension. A write over the
+    whole array, the usual kind, is detected; a write to single elements of a large array may not be.
 Both cost less than a microsecond, and only for saved memory of this kind. Guard mode compares every byte of everything.
 """
 
@@ -61,16 +61,16 @@ def mark_known(t: Variable) -> Variable:
     return t
 
 
-def sample(array: NDArray[Any], saved: Payload = None) -> int:
-    """Return a hash of all elements of a small array, or of a sample of a large one.
+def sample(array: NDArray[Any], saved: Payload = None) -> int | bytes:
+    """Return the bytes of a small array, or a hash of a sample of a large one.
 
-    The hash does not depend on the memory layout, now or when saved.
+    They do not depend on the memory layout, now or when saved.
     """
     if array.nbytes > SMALL:
         corner = array[(-1,) * array.ndim]
         each = max(1, math.ceil((array.size / _SAMPLED) ** (1 / array.ndim)))
         return hash((array[(slice(None, None, each),) * array.ndim].tobytes(), corner.tobytes()))
-    return hash(array.tobytes())
+    return array.tobytes()
 
 
 def may_change(array: NDArray[Any]) -> bool:

@@ -43,6 +43,8 @@ def make_node_class(op: Op) -> type[Node]:
         members["passes_parts"] = True
     if op.consumes:
         members["consumes"] = True
+    if op.takes_undefined:
+        members["materialize_grads"] = False
     cls: type[Node] = type(op.backward_name, base, members)
     if op.outputs != VARIABLE and not op.variadic:
         _give_rules(cls, op, plan)

@@ -41,6 +41,8 @@ def _not_numbers(array: NDArray[Any]) -> TypeError:
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
     """Return the ndarray under a subclass; raise if that loses information."""
     if isinstance(array, np.ma.MaskedArray):
+        if array.mask is np.ma.nomask or not array.mask.any():
+            return array.data  # nothing is masked
         raise TypeError(
             f"a masked array of shape {array.shape} met a tensor; its mask would be lost. "
             "Say what the masked places are: m.filled(0.0), or ndgrad.numpy.where(m.mask, other, m.data). "

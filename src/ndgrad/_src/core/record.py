@@ -71,7 +71,7 @@ def record(op: Op, args: tuple[Any, ...], settings: dict[str, Any], tensor_type:
 
 def _library_and_arrays(args: tuple[Any, ...]) -> tuple[Any, list[Any]]:
     arrays = [a._array if isinstance(a, Variable) else a for a in args]
-    library = np
+    library: Any = np
     for a in arrays:
         if not isinstance(a, _NUMBERS) and a is not None:
             if isinstance(a, Variable):

@@ -39,13 +39,14 @@ class Packed:
         packed: object,
         unpack_hook: Callable[..., Any] | None,
         is_output: bool = False,
-        checksum: int | None = None,
+        checksum: int | bytes | None = None,
         measure: Callable[..., Any] | None = None,
     ) -> None:
         self.packed: Any = packed
         self.unpack_hook: Any = unpack_hook
         self.is_output = is_output
-        #: Checksum of the memory at saving, in guard mode and for lent memory, and the function that computes it.
+        #: Checksum of the memory at saving, in guard mode and for lent memory (the bytes of small lent memory), and the
+        #: function that computes it.
         #: `packed` is then the value itself.
         self.checksum = checksum
         self.measure: Any = measure

@@ -39,7 +39,7 @@ from ndgrad._src.core.stored_tensors import FREED, Packed, keep_in_level, origin
 from ndgrad._src.core.subclass import note_wrappers
 from ndgrad._src.core.variable import Variable, edge, meta_of, np_dtype, requires_grad, twin, wrap
 from ndgrad._src.core.versions import kept_storage, storage_of
-from ndgrad._src.core.view import CUSTOM, DEFAULT
+from ndgrad._src.core.view import CUSTOM, DEFAULT, NO_GRAD
 from ndgrad._src.custom_functions.function_arguments import place_keywords
 from ndgrad._src.custom_functions.function_context import Context, FunctionCtx
 from ndgrad._src.foundations import registry
@@ -573,8 +573,8 @@ def _check_dirty(
         )
     elif not any(d is o for o in outputs):
         raise RuntimeError(
-            f"Some elements marked as dirty during the forward method of {cls.__name__} were not returned as "
-            "output. The inputs that are modified inplace must all be outputs of the Function. [nd-function]"
+            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
+            f"modified inplace must all be outputs of the Function ({cls.__name__}). [nd-function]"
         )
     elif recording and is_view and len(outputs) > 1:
         # The write belongs to the base's history, where the node stands for one output only.
@@ -615,6 +615,8 @@ def _attach_one(node: FunctionNode, number: int, o: Any, inputs: tuple[Any, ...]
         if o._meta is not None:  # A sparse tensor has no views.
             o._meta.view.creation = CUSTOM
     if not recording or discrete:
+        if o._meta is not None and o._meta.view is not None and o._meta.view.creation == NO_GRAD:
+            o._meta.view.creation = CUSTOM  # the reason is this function, not a block of the user's
         return o
     if o._meta is not None and o._meta.view is not None:
         o._meta.view.creation = DEFAULT if node._is_pure_view else CUSTOM

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.arrays import copies
 from ndgrad._src.arrays.device_kernels import copy_array
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.core.generate import TENSOR_TYPES
@@ -219,6 +220,8 @@ def copy_like(array: Any, leaf: Any) -> Any:
     if array.ndim < 2 or is_structured(array) or leaf.flags.c_contiguous or not is_dense(leaf):
         if is_on_device(array):
             return copy_array(library_of(array), array)
+        if array.__class__ is np.ndarray:
+            return copies.copy_in_order(array)
         return array.copy("C") if array.ndim else array.copy()
     out = library_of(array).empty_like(leaf, dtype=array.dtype)
     out[...] = array

@@ -18,12 +18,16 @@ def aliases() -> dict[str, str]:
     return {theirs.strip(): ours.strip() for theirs, _, ours in pairs}
 
 
-def find_own_name(theirs: str) -> str:
-    """Return the name here of a module of torch. A submodule of a module with another name is found inside that one."""
-    known, outer, inner = aliases(), theirs, ""
-    while outer:
-        if outer in known:
-            return f"{known[outer]}{inner}"
-        outer, _, last = outer.rpartition(".")
-        inner = f".{last}{inner}"
-    return theirs
+def resolve(name: str) -> str:
+    """Return the name here of torch's module `name`. A submodule of a renamed module is looked for in the new place."""
+    found = aliases().get(name)
+    if found is not None:
+        return found
+    parent, _, last = name.rpartition(".")
+    while parent:
+        found = aliases().get(parent)
+        if found not in (None, "."):
+            return f"{found}.{last}"
+        parent, _, middle = parent.rpartition(".")
+        last = f"{middle}.{last}"
+    return name

@@ -207,8 +207,9 @@ def _give_tangents(
     for o, t in zip(outs, parts, strict=True):
         dtype = np_dtype(o)
         if t is not None and is_inexact(dtype):
-            if np_dtype(t) != dtype and (np_dtype(t).kind == "c") == (dtype.kind == "c"):
-                # A rule that computes with a Python number may change the precision.
+            if np_dtype(t) != dtype and (dtype.kind == "c" or np_dtype(t).kind != "c"):
+                # A rule that computes with a Python number may change the precision. The sum of a complex number and a
+                # real dual has a real tangent, into which a later write could not put a complex one.
                 t = tensor_ops.cast(t, dtype=dtype)
             set_tangent(o, t, number)
     node = next((o._node for o in outs if o._node is not None), None)
@@ -591,7 +592,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         for name, t in (("primal", tensor), ("tangent", tangent)):
             if not is_inexact(np_dtype(t)):
                 raise ValueError(
-                    f"make_dual: expected {name} to be floating point or complex, but got {np_dtype(t)}. "
+                    f"Expected {name} to be floating point or complex (make_dual), but got {np_dtype(t)}. "
                     "Convert it to a floating dtype first. [nd-grad-dtype]"
                 )
         if tangent_of(tensor, number) is not None:
@@ -602,8 +603,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             )
         if tangent_of(tangent, number) is not None:
             raise RuntimeError(
-                "make_dual: the tangent itself has a tangent at this level. Take its primal with unpack_dual "
-                "first, or open another level. [nd-dual-level]"
+                "Setting a forward grad that itself has a forward gradient at the same level is not supported "
+                "(make_dual). Take the tangent's primal with unpack_dual first, or open another level. [nd-dual-level]"
             )
     dual = tensor_ops.alias(tensor)
     meta = meta_of(dual)

@@ -29,6 +29,7 @@ from ndgrad._src.foundations.pytree import tree_map
 from ndgrad._src.lifting.numbers import MATH_ORIGINALS, SCALARS, NDArray, functions_of
 from ndgrad._src.lifting.solvers import plain
 from ndgrad._src.lifting.statistics import STATISTICS
+from ndgrad._src.lifting.subclasses import keep_class
 from ndgrad._src.tensor.copies import KEEPS_HISTORY
 from ndgrad.numpy.coercion import as_array, as_arrays
 from ndgrad.numpy.dispatch import MODULES as NUMPY_MODULES
@@ -89,6 +90,18 @@ def _refuse_tensors(name: str) -> Callable[..., Any]:
     return call
 
 
+def _keep_class_if(name: str, subok: bool) -> Callable[..., Any]:
+    """Wrap a NumPy function whose results have the class of its argument if `subok`, the default of which is given."""
+    theirs = getattr(dnp, name)
+    kept = keep_class(theirs)
+
+    @functools.wraps(theirs)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return (kept if kwargs.get("subok", subok) else theirs)(*args, **kwargs)
+
+    return call
+
+
 def refuse_export(name: str, *values: object) -> None:
     """Raise if lifted code is about to write a tensor to bytes or a file, which would drop its derivative."""
     lost = first_at_stake(*values)
@@ -108,6 +121,16 @@ _NUMPY = {
         for name in "float64 double float32 single complex128 cdouble complex64 csingle".split()
     },
     **{name: _refuse_tensors(name) for name in ("save", "savetxt", "savez", "savez_compressed")},
+    # functions that keep subclasses of ndarray
+    **{name: _keep_class_if(name, False) for name in ("array", "copy", "broadcast_to")},
+    **{name: _keep_class_if(name, True) for name in "zeros_like ones_like empty_like full_like".split()},
+    **{
+        name: keep_class(getattr(dnp, name))
+        for name in (
+            "asanyarray atleast_1d atleast_2d atleast_3d ravel squeeze expand_dims swapaxes moveaxis take diff cumsum "
+            "cumprod sort round around flip fliplr flipud rot90 roll repeat diagonal nan_to_num"
+        ).split()
+    },
 }  # fmt: skip
 
 def _read_triangle(name: str) -> Callable[..., Any]:

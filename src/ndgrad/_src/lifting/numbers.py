@@ -336,6 +336,19 @@ def replace_formats(code: CodeType) -> CodeType:
 _PLAIN_CLASSES: dict[type, type] = {float: Float, complex: Complex, int: Int, Text: str, **SCALARS}
 
 
+class LiftedType(type):
+    """Metaclass of lifted classes: equal to their originals, so that tables with classes as keys find both."""
+
+    def __eq__(cls, other: object) -> bool:
+        if cls is other:
+            return True
+        ours = vars(cls).get("__lifted_from__", cls)
+        return ours is (vars(other).get("__lifted_from__", other) if isinstance(other, type) else other)
+
+    def __hash__(cls) -> int:
+        return type.__hash__(vars(cls).get("__lifted_from__", cls))
+
+
 def type_of(x: Any) -> type:
     """Implement `type(x)`: return the class of x in the original program, under its name in lifted code."""
     if x.__class__ is PythonNumber:
@@ -345,8 +358,11 @@ def type_of(x: Any) -> type:
             return type(x)
         return NDArray if x.ndim else SCALARS.get(np_dtype(x).type, np_dtype(x).type)
     kind = type(x)
-    if kind in (type, _Type, _NDArray) or isinstance(x, _Number):
+    if kind in (type, _Type, _NDArray, LiftedType) or isinstance(x, _Number):
         return Type
+    if issubclass(kind, LiftedType):
+        original: type = vars(kind).get("__stands_for__", kind)
+        return original
     return _PLAIN_CLASSES.get(kind, NDArray if kind is np.ndarray else kind)
 
 

@@ -57,12 +57,21 @@ def is_written_for_numpy(top: str) -> bool:
     return found
 
 
+def reads_numpy(f: Any) -> bool:
+    """True if the globals of a function have NumPy, SciPy, math or their functions."""
+    return _holds_numpy(f.__globals__)
+
+
 def _imports_numpy(module: ModuleType) -> bool:
+    return _holds_numpy(vars(module))
+
+
+def _holds_numpy(space: dict[str, Any]) -> bool:
     return any(
         (isinstance(v, ModuleType) and v.__name__.partition(".")[0] in ("numpy", "scipy", "math", "cmath"))
         or isinstance(v, np.ufunc) or v.__class__ is type(np.sum)
         or (v.__class__ is BuiltinFunctionType and v.__module__ in ("math", "cmath"))
-        for v in list(vars(module).values())
+        for v in list(space.values())
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ import functools
 import inspect
 import operator
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import (
     BuiltinFunctionType,
@@ -53,6 +54,7 @@ from ndgrad._src.lifting.namespaces import PURE_PYTHON, UNKNOWN, Namespace, know
 from ndgrad._src.lifting.numbers import (
     Complex,
     Float,
+    LiftedType,
     PythonNumber,
     Text,
     is_constant,
@@ -61,6 +63,7 @@ from ndgrad._src.lifting.numbers import (
     replace_formats,
 )
 from ndgrad._src.lifting.plain_calls import PlainCalls
+from ndgrad._src.lifting.searches import guard_search
 from ndgrad._src.lifting.solvers import BRACKETING, wrap_solver
 from ndgrad._src.lifting.subclasses import SubclassedArray
 from ndgrad.numpy._array import Array
@@ -120,6 +123,10 @@ _MAKING = frozenset(
     "__subclasscheck__ mro".split()
 )
 _METHODS = (FunctionType, property)
+#: Operators of a right operand.
+_REFLECTED = frozenset(
+    f"__r{name}__" for name in "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift".split()
+)
 
 
 class LiftedGlobals(dict[str, Any]):
@@ -212,7 +219,7 @@ class Program:
         self._metaclasses: dict[type, type] = {}
         self._owned_classes: dict[int, tuple[type, bool]] = {}
         self.builtins = make_builtins(self.import_) | {
-            "super": super_, "isinstance": self.isinstance_, "vars": vars_,
+            "super": super_, "isinstance": self.isinstance_, "issubclass": issubclass_, "vars": vars_,
         }  # fmt: skip
         #: Name -> reason, for objects that could not be lifted.
         self.left: dict[str, str] = {}
@@ -224,12 +231,16 @@ class Program:
         self._wrapped: dict[int, tuple[Any, list[Any], Any]] = {}
         self._arrays: dict[int, tuple[Any, Any]] = {}
         self._twins: dict[int, tuple[Any, Any]] = {}
+        # id of an instance -> the instance, held while its twin lives, and its twin
+        self._former_twins: dict[int, tuple[Any, weakref.ref[Any]]] = {}
         self._held: set[tuple[int, str]] = set()  # attributes of twins that were Arrays before
         # id of the function, its cell, our cell, content of its cell
         self._cells: list[tuple[int, CellType, CellType, Any]] = []
         self._class_cells: dict[int, CellType] = {}  # `__class__` of methods of lifted subclasses of ndarray
         self._copied: list[tuple[Any, Any, Any]] = []  # dict or list of a class of the program, its copy, items before
         self._caches: list[Any] = []
+        self._classes_in_work = 0
+        self._unfinished: list[tuple[type, type, frozenset[str]]] = []  # classes whose values are not lifted yet
         self._lock = make_lock()
         for f in implicit:
             self._made[id(f)] = (f, wrap_solver(f))
@@ -256,7 +267,11 @@ class Program:
         return found
 
     def owns_function(self, f: FunctionType) -> bool:
-        return f.__globals__ is self.root or self.owns(f.__globals__.get("__name__", f.__module__))
+        space = f.__globals__
+        if space is self.root:
+            return True
+        # Code without a module is made by `exec`, such as the functions of sympy.lambdify.
+        return self.owns(space["__name__"]) if "__name__" in space else packages.reads_numpy(f)
 
     def owns_class(self, c: type) -> bool:
         # NumPy's classes report module numpy, wherever they are defined.
@@ -302,6 +317,9 @@ class Program:
     def _lift_value(self, v: Any, kind: type) -> Any:
         if isinstance(v, Variable):
             return v
+        if isinstance(v, tuple) and hasattr(kind, "_fields"):
+            lifted = tuple(map(self.value, v))
+            return v if all(map(operator.is_, lifted, v)) else tuple.__new__(kind, lifted)
         if kind is FunctionType:
             return self.function(v)
         if isinstance(v, type):
@@ -433,7 +451,11 @@ class Program:
         made = v
         if any(
             i.__class__ not in PLAIN
-            and (isinstance(i, (FunctionType, type, functools.partial)) or self.owns(type(i).__module__))
+            and (
+                isinstance(i, (FunctionType, type, functools.partial))
+                or (isinstance(i, _NESTED) and _leads_to_code(i))
+                or self.owns(type(i).__module__)
+            )
             for i in v.values()
         ):
             lifted = {k: self.value(i) for k, i in v.items()}
@@ -458,9 +480,11 @@ class Program:
             return self.single_dispatch(f)
         space = self.globals_of(f.__globals__)
         space.hold(_class_names(f.__code__))
-        made: Any = self._rebuild(f, space)
+        rebuilt: Any = self._rebuild(f, space)
+        made = guard_search(f, rebuilt)
         if f.__name__ in BRACKETING and f.__code__.co_argcount >= 2:
             made = wrap_solver(f, made)
+        if made is not rebuilt:
             self._made[id(f)] = (f, made)
         return made
 
@@ -488,7 +512,7 @@ class Program:
     def follow(self, f: FunctionType) -> Callable[..., Any]:
         """Return a function of another package that runs lifted if a derivative is among its arguments, and unchanged
         otherwise: see Note [Followed packages]."""
-        lifted: FunctionType | None = None
+        lifted: Callable[..., Any] | None = None
 
         @functools.wraps(f)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -498,7 +522,7 @@ class Program:
             if lifted is None:
                 space = self.globals_of(f.__globals__)
                 space.hold(_class_names(f.__code__))
-                lifted = self._rebuild(f, space)
+                lifted = guard_search(f, self._rebuild(f, space))
                 self._made[id(f)] = (f, call)
             return lifted(*args, **kwargs)
 
@@ -618,12 +642,23 @@ class Program:
         if not self.owns_class(c):
             ours = known_object(c)
             return c if ours is UNKNOWN else ours
-        if issubclass(c, np.ndarray):
-            return self.array_class(c)
+        self._classes_in_work += 1
+        try:
+            return self.array_class(c) if issubclass(c, np.ndarray) else self.plain_class(c)
+        finally:
+            self._classes_in_work -= 1
+            while self._unfinished and not self._classes_in_work:
+                self._finish_class(*self._unfinished.pop())
+
+    def plain_class(self, c: type) -> Any:
+        """Lift a class that does not extend ndarray."""
         why = _unliftable(c)
         if why:
             self._made[id(c)] = (c, c)
             return self.leave(c, why) if why != _PLAIN_DATA else c
+        bases = [lifted for b in c.__bases__ if (lifted := self.class_(b)) is not b]
+        if id(c) in self._made:
+            return self._made[id(c)][1]
         self._made[id(c)] = (c, c)  # for members that lead back here
         # Values that are no code may be instances of the class itself, so they are lifted once it exists.
         code = {n: m for n, m in vars(c).items() if n not in _OF_CLASSES and (callable(m) or hasattr(m, "__get__"))}
@@ -631,30 +666,39 @@ class Program:
         space = {n: m for n, m in members.items() if m is not vars(c)[n]}
         if "__hash__" in vars(c):
             space["__hash__"] = members.get("__hash__", c.__hash__)  # A class with only __eq__ would lose it.
+        for name in _REFLECTED.intersection(space):
+            space[name] = self._wrap_reflected(name, space[name])
         space["__getattribute__"] = self._wrap_getattribute(space.get("__getattribute__", c.__getattribute__))
         if not c.__dictoffset__:
             space["__slots__"] = ()
         space.update(__module__=c.__module__, __qualname__=c.__qualname__, __doc__=c.__doc__, __lifted_from__=c)
-        bases = [lifted for b in c.__bases__ if (lifted := self.class_(b)) is not b]
         try:
             made = _make_class(c, self.metaclass(type(c)), bases, space)
         except TypeError as error:
             return self.leave(c, f"its class cannot be extended: {error}")
         self._made[id(c)] = (c, made)
-        for name, m in vars(c).items():
-            if name not in _OF_CLASSES and name not in members and (lifted := self.member(m)) is not m:
-                type.__setattr__(made, name, lifted)
+        self._unfinished.append((c, made, frozenset(members)))
         return made
+
+    def _finish_class(self, c: type, made: type, known: frozenset[str]) -> None:
+        """Lift the values in the dict of a class that are no code. They may be instances of the class, and registries
+        of its subclasses, so all classes in work exist before."""
+        for name, m in vars(c).items():
+            if name not in _OF_CLASSES and name not in known and (lifted := self.member(m)) is not m:
+                type.__setattr__(made, name, lifted)
 
     def metaclass(self, m: type) -> type:
         """Return the metaclass of a lifted class: the original, or an extension with its methods lifted (`__call__`,
         properties of classes). Those that make and register classes stay."""
-        if not self.owns_class(m) or m in (type, abc.ABCMeta):
-            return m
+        if m is type:
+            return LiftedType
         known = self._metaclasses.get(m)
         if known is None:
-            lifted = {n: self.member(f) for n, f in vars(m).items() if n not in _MAKING and isinstance(f, _METHODS)}
-            known = self._metaclasses[m] = type.__new__(type(m), m.__name__, (m,), lifted) if lifted else m
+            members = vars(m).items() if self.owns_class(m) else ()
+            lifted = {n: self.member(f) for n, f in members if n not in _MAKING and isinstance(f, _METHODS)}
+            bases = (m, *(self.metaclass(b) for b in m.__bases__ if issubclass(b, type)))
+            space = {**lifted, "__module__": m.__module__, "__stands_for__": m}
+            known = self._metaclasses[m] = type.__new__(type(m), m.__name__, bases, space)
         return known
 
     def array_class(self, c: type) -> Any:
@@ -673,14 +717,16 @@ class Program:
         space = {n: self.member(m) for n, m in code.items() if not self.owns_class(type(m))}
         space.update(__module__=c.__module__, __qualname__=c.__qualname__, __doc__=c.__doc__, __lifted_from__=c)
         bases = [SubclassedArray if b is np.ndarray else self.class_(b) for b in c.__bases__]
+        space.setdefault("__getattribute__", SubclassedArray.__getattribute__)
         # The metaclass and `__init_subclass__` of the program may register classes, so they are not called.
         metaclass = self.metaclass(type(c))
         made: Any = type.__new__(metaclass, c.__name__, tuple(bases), space)
         cell.cell_contents = made
         self._made[id(c)] = (c, made)
-        for name, m in vars(c).items():
+        for name, m in vars(c).items():  # the lifted class does not extend the original
             if name not in _OF_CLASSES and name not in space:
-                type.__setattr__(made, name, self.member(m))
+                type.__setattr__(made, name, m)
+        self._unfinished.append((c, made, frozenset(space)))
         return made
 
     def _wrap_getattribute(self, find: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
@@ -696,6 +742,20 @@ class Program:
             return v if name == "__class__" else self.value(v)
 
         return __getattribute__
+
+    def _wrap_reflected(self, name: str, method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        """Wrap a reflected operator of a lifted class. Python calls it first if the left operand is an instance of the
+        original, because the lifted class extends that. The left operand's own operator comes first in the original.
+        """
+
+        def reflected(instance: Any, other: Any) -> Any:
+            if vars(type(instance)).get("__lifted_from__") is type(other):
+                made = getattr(self.value(other), f"__{name[3:]}", _no_operator)(instance)
+                if made is not NotImplemented:
+                    return made
+            return method(instance, other)
+
+        return reflected
 
     def member(self, m: Any) -> Any:
         """Lift an entry in the dict of a class."""
@@ -724,17 +784,38 @@ class Program:
         if known is not None:
             return known[1]
         lifted = self.class_(getattr(type(instance), "__lifted_from__", type(instance)))
-        if isinstance(instance, lifted):
+        if isinstance(instance, lifted) or _is_sentinel(instance):
             return instance
-        made = self._new_instance(lifted, instance)
+        made = self._former_twin(instance, lifted)
         if made is None:
-            return self.leave(instance, "an instance of a class that extends a builtin")
-        if type(instance).__dictoffset__:
-            object.__setattr__(made, "__dict__", object.__getattribute__(instance, "__dict__"))
+            made = self._new_instance(lifted, instance)
+            if made is None:
+                return self.leave(instance, "an instance of a class that extends a builtin")
+            if type(instance).__dictoffset__:
+                object.__setattr__(made, "__dict__", object.__getattribute__(instance, "__dict__"))
+            self._remember_twin(instance, made)
         _copy_slots(instance, made)
         self._twins[id(instance)] = (instance, made)
         self._held.update((id(instance), name) for name, v in _own_attributes(instance).items() if v.__class__ is Array)
         return made
+
+    def _former_twin(self, instance: Any, lifted: Any) -> Any:
+        """Return the twin of an earlier call that the program still holds, for example in a cache; None if there is
+        none. Libraries compare such objects by identity."""
+        known = self._former_twins.get(id(instance))
+        made = None if known is None else known[1]()
+        return made if type(made) is lifted else None
+
+    def _remember_twin(self, instance: Any, made: Any) -> None:
+        if isinstance(instance, (dict, list)) or not type(made).__weakrefoffset__:
+            return  # items are copied in each call
+        key, former = id(instance), self._former_twins
+
+        def forget(reference: weakref.ref[Any]) -> None:
+            if key in former and former[key][1] is reference:
+                del former[key]
+
+        former[key] = instance, weakref.ref(made, forget)
 
     def _new_instance(self, lifted: Any, instance: Any) -> Any:
         """Return an empty instance of a lifted class; a copy of its items if the class extends dict or list."""
@@ -867,6 +948,45 @@ class Program:
                 attributes[name] = v.numpy()
 
 
+#: Containers that may hold functions of a dispatch table.
+_NESTED = (list, tuple)
+
+
+def _leads_to_code(v: Any, depth: int = 3) -> bool:
+    """True if a small container holds functions, directly or in its parts."""
+    if isinstance(v, FunctionType):
+        return True
+    if not depth or not isinstance(v, (*_NESTED, dict)) or len(v) > _SMALL_TABLE:
+        return False
+    return any(_leads_to_code(i, depth - 1) for i in (v.values() if isinstance(v, dict) else v))
+
+
+#: Length of the longest nested container that is searched for functions.
+_SMALL_TABLE = 16
+
+
+def _is_sentinel(instance: Any) -> bool:
+    """True if an object of the program has a name at most, and no methods that compute. Programs compare such objects
+    by identity, so it stays as it is."""
+    attributes = _own_attributes(instance)
+    if len(attributes) > 2 or any(v.__class__ not in (str, type(None)) for v in attributes.values()):
+        return False
+    for c in type(instance).__mro__[:-1]:
+        if any(n not in _OF_SENTINELS and not isinstance(m, str) for n, m in vars(c).items()):
+            return False
+    return True
+
+
+_OF_SENTINELS = frozenset(
+    "__init__ __new__ __repr__ __str__ __doc__ __module__ __dict__ __weakref__ __qualname__ __firstlineno__ "
+    "__static_attributes__ __reduce__ __copy__ __deepcopy__ __bool__".split()
+)
+
+
+def _no_operator(other: object) -> Any:
+    return NotImplemented
+
+
 def _has_code(values: Iterable[Any]) -> bool:
     """True if an argument is code or an object of the program, which may hold values with derivatives."""
     return any(isinstance(v, _CODE) or "__lifted_from__" in type(v).__dict__ for v in values)
@@ -981,7 +1101,12 @@ def _originals(kinds: Any) -> Any:
         return tuple(map(_originals, kinds))
     if isinstance(kinds, type) and not issubclass(kinds, SubclassedArray):
         return kinds.__dict__.get("__lifted_from__", kinds)
-    return kinds
+    return getattr(kinds, "stands_for_class", kinds)
+
+
+def issubclass_(c: Any, kinds: Any) -> bool:
+    """Implement `issubclass`: a lifted class and its original are treated alike."""
+    return issubclass(_originals(c), _originals(kinds)) or issubclass(c, kinds)
 
 
 def vars_(*args: Any) -> Any:

@@ -9,6 +9,7 @@ belong to the program: a name that tensors have and ndarrays do not (`name`, `gr
 from __future__ import annotations
 
 import builtins
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -79,7 +80,7 @@ class SubclassedArray(Array):
     def __getattribute__(self, name: str) -> Any:
         if name[:1] != "_" and name in (own := object.__getattribute__(self, "__dict__")):
             return own[name]
-        return super().__getattribute__(name)
+        return object.__getattribute__(self, name)  # not that of a lifted class beside ndarray, which lifts arrays
 
 
 def _reduce_by(ufunc: np.ufunc) -> Callable[..., Any]:
@@ -100,6 +101,33 @@ def _reduce_by(ufunc: np.ufunc) -> Callable[..., Any]:
 for _reduction in (np.add, np.multiply, np.maximum, np.minimum):
     _method = _reduce_by(_reduction)
     setattr(SubclassedArray, _method.__name__, _method)
+
+
+#: Methods of ndarray whose result has the class of the array, beside those that are ops.
+_KEEPING = (
+    "ravel flatten squeeze reshape transpose swapaxes take repeat cumsum cumprod clip round astype copy diagonal mean "
+    "std var conj conjugate byteswap"
+).split()
+
+
+def keep_class(of_arrays: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function that returns an Array: its result has the class of the first argument, unless it is a single
+    number."""
+
+    @functools.wraps(of_arrays)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        made = of_arrays(*args, **kwargs)
+        source = args[0] if args else None
+        if made.__class__ is Array and isinstance(source, SubclassedArray) and (made.ndim or not source.ndim):
+            return make_instance(source.__class__, made, source)
+        return made
+
+    return call
+
+
+for _name in _KEEPING:
+    if hasattr(Array, _name):
+        setattr(SubclassedArray, _name, keep_class(getattr(Array, _name)))
 
 
 def _is_programs(kind: type, name: str) -> bool:

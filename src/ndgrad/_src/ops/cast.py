@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy
+
+from ndgrad._src.arrays.copies import copy_in_order
 from ndgrad._src.arrays.placement import move_to
 from ndgrad._src.arrays.precision import convert
 from ndgrad._src.ops.table import op
@@ -27,9 +30,17 @@ cast = op(
 )  # fmt: skip
 
 # A copy in the memory order of the original. Expanded dimensions occupy no memory, so they have no order.
+def _clone(np: Library, x: Payload) -> Payload:
+    if not hasattr(x, "flags"):
+        return x
+    if x.__class__ is numpy.ndarray and (x.flags.c_contiguous or 0 in x.strides):
+        return copy_in_order(x)
+    return x.copy(order="C" if 0 in x.strides else "K")
+
+
 clone = op(
     "clone", "x",
-    lambda np, x: x.copy(order="C" if 0 in x.strides else "K") if hasattr(x, "flags") else x,
+    _clone,
     vjp={"x": lambda g: g},
     jvp="linear",
     batch="leading",
@@ -42,7 +53,8 @@ def _clone_ordered(np: Library, x: Payload, *, order: tuple[int, ...]) -> Payloa
     if order == (*range(len(order)),):
         return np.array(x, order="C")
     back = sorted(range(len(order)), key=order.__getitem__)
-    return np.array(x.transpose(order), order="C").transpose(back)
+    moved = x.transpose(order)
+    return (copy_in_order(moved) if np is numpy else np.array(moved, order="C")).transpose(back)
 
 
 # A copy whose dimensions are in the given order in memory, outermost first.

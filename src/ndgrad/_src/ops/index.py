@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad._src.arrays import copies
 from ndgrad._src.arrays.device_kernels import copy_array
 from ndgrad._src.arrays.integers import as_int64
 from ndgrad._src.arrays.library import library_of
@@ -31,6 +32,9 @@ from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
+
+#: Masks of fewer elements are left to NumPy.
+_LARGE = 1 << 14
 
 # ----- basic indexing: a view -----------------------------------------------------------------------------------------
 
@@ -232,6 +236,8 @@ _NUMPY_COPIES_OVERLAPS = _copies_overlaps()
 
 def copy_of(np: Library, x: Payload) -> Payload:
     """Return a copy of an array, contiguous on a device."""
+    if x.__class__ is numpy.ndarray and x.flags.c_contiguous:
+        return copies.copy_in_order(x)
     return np.array(x) if np is numpy or isinstance(x, MetaArray) else copy_array(np, x)
 
 
@@ -346,7 +352,22 @@ index_put = op(
 )  # fmt: skip
 
 
+def _masked_fill(np: Library, x: Payload, mask: Payload, y: Payload) -> Payload:
+    value = np.asarray(y).astype(x.dtype)
+    if np is numpy and mask.size == x.size >= _LARGE:
+        found = copies.choose(mask, value, x)
+        if found is not None:
+            return found
+    return np.where(mask, value, x)
+
+
 def _masked_fill_kernel(np: Library, target: Payload, mask: Payload, y: Payload) -> Payload:
+    if np is numpy and target.size >= _LARGE and mask.shape == target.shape and target.flags.writeable:
+        value = numpy.asarray(y)
+        if numpy.can_cast(value.dtype, target.dtype, "same_kind"):
+            value = value.astype(target.dtype)
+            if value.size == 1 and copies.choose(mask, value, target, target) is not None:
+                return target
     np.copyto(target, y, where=np.broadcast_to(mask, target.shape), casting="same_kind")
     return target
 
@@ -354,7 +375,7 @@ def _masked_fill_kernel(np: Library, target: Payload, mask: Payload, y: Payload)
 # x where the mask is false, y (0-d) where it is true.
 masked_fill = op(
     "masked_fill", "x mask y",
-    lambda np, x, mask, y: np.where(mask, np.asarray(y).astype(x.dtype), x),
+    _masked_fill,
     vjp={
         "x": lambda g, mask, ops: ops.masked_fill(g, mask, 0.0),
         "y": lambda g, mask, ops: ops.where(mask, g, 0.0),

@@ -9,6 +9,9 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
+from ndgrad._src.arrays.copies import concatenate
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ def _cat_vjp(
 
 cat = op(
     "cat", "xs",
-    lambda np, *xs, dim: np.concatenate(xs, axis=dim),
+    lambda np, *xs, dim: concatenate(xs, dim) if np is numpy else np.concatenate(xs, axis=dim),
     settings={"dim": 0},
     vjp=_cat_vjp,
     jvp="linear",
@@ -42,7 +45,8 @@ cat = op(
 def _stack(np: Library, *xs: Any, dim: int) -> Payload:
     shape = xs[0].shape
     slice_of_one = (*shape[:dim], 1, *shape[dim:])
-    return np.concatenate([x.reshape(slice_of_one) for x in xs], axis=dim)
+    parts = [x.reshape(slice_of_one) for x in xs]
+    return concatenate(parts, dim) if np is numpy else np.concatenate(parts, axis=dim)
 
 
 stack = op(

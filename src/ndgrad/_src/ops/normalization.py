@@ -517,8 +517,15 @@ def _batch_norm_terms(
     r = _inverse_root(out2 + eps, ops)
     centred = x - out1
     y = centred * r
-    gx = _symmetric(g0 if w is None else g0 * w, y, r, dim, ops) + g1 * share + centred * (g2 * (2 * share))
+    gx = _add_statistics(_symmetric(g0 if w is None else g0 * w, y, r, dim, ops), g1, g2, centred, share)
     return gx, ops.sum(g0 * y, dim=dim, keepdim=True), ops.sum(g0, dim=dim, keepdim=True)
+
+
+def _add_statistics(gx: Payload, g1: Payload, g2: Payload, centred: Payload, share: float) -> Payload:
+    """Add the gradients through mean and variance, g1 / n and g2 2 (x - m) / n, each of which may be None."""
+    if g1 is not None:
+        gx = gx + g1 * share
+    return gx if g2 is None else gx + centred * (g2 * (2 * share))
 
 
 def _batch_norm_gradients(*values: Any) -> tuple[Payload, Payload, Payload] | None:
@@ -555,20 +562,25 @@ def _batch_norm_vjp(
     / n.
     """
     share = 1 / _count(x, dim)
+    if g0 is None:
+        g0 = ops.zeros_like(x)
     if ops.raw:
+        g0 = native_kernels.dense(g0, x.dtype) if is_on_device(x) else g0
         found = _batch_norm_gradients(g0, g1, g2, x, w, out1, out2, dim, eps, ops)
         if found is not None:
             gx, gw, gb = found
+            gb = gb if w is None else gb.reshape(w.shape)  # b has the shape of w, if both are given
             return gx, gw.reshape(w.shape) if w is not None and needs[1] else None, gb if needs[2] else None
         return _pull(
-            ops.np, g0, x, out1, out2, eps, w, dim, needs, g1 * x.dtype.type(share), g2 * x.dtype.type(2 * share)
-        )
+            ops.np, g0, x, out1, out2, eps, w, dim, needs, None if g1 is None else g1 * x.dtype.type(share),
+            None if g2 is None else g2 * x.dtype.type(2 * share),
+        )  # fmt: skip
     r = _inverse_root(out2 + eps, ops)
     centred = x - out1
     y = centred * r
     gx = None
     if needs[0]:
-        gx = _symmetric(g0 if w is None else g0 * w, y, r, dim, ops) + g1 * share + centred * (g2 * (2 * share))
+        gx = _add_statistics(_symmetric(g0 if w is None else g0 * w, y, r, dim, ops), g1, g2, centred, share)
     return gx, g0 * y if needs[1] else None, g0 if needs[2] else None
 
 
@@ -635,6 +647,7 @@ native_batch_norm = composite(
     batch=_batch_norm_batch,
     optional="w b",
     outputs=3,
+    takes_undefined=True,
     halves=True,
     saved_names={"x": "input", "w": "weight"},
 )  # fmt: skip

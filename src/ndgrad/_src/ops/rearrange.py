@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy
+
+from ndgrad._src.arrays.copies import copy_in_order, copy_into, is_large_in_order
 from ndgrad._src.arrays.integers import as_places
 from ndgrad._src.ops.shape import pad_rank
 from ndgrad._src.ops.table import op
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 flip = op(
     "flip", "x",
-    lambda np, x, *, dims: np.flip(x, dims).copy(),
+    lambda np, x, *, dims: copy_in_order(np.flip(x, dims)) if np is numpy else np.flip(x, dims).copy(),
     settings={"dims": ()},
     vjp={"x": lambda g, dims, ops: ops.flip(g, dims=dims)},
     jvp="linear",
@@ -31,7 +34,7 @@ flip = op(
 
 rot90 = op(
     "rot90", "x",
-    lambda np, x, *, k, dims: np.rot90(x, k, dims).copy(),
+    lambda np, x, *, k, dims: copy_in_order(np.rot90(x, k, dims)) if np is numpy else np.rot90(x, k, dims).copy(),
     settings={"k": 1, "dims": (0, 1)},
     vjp={"x": lambda g, k, dims, ops: ops.rot90(g, k=-k, dims=dims)},
     jvp="linear",
@@ -48,9 +51,21 @@ def _roll_batch(x: Payload, shifts: tuple[int, ...], dims: tuple[int, ...] | Non
     return ops.reshape(ops.roll(rows, shifts=shifts, dims=(1,)), shape=tuple(x.shape))
 
 
+def _roll(np: Library, x: Payload, *, shifts: tuple[int, ...], dims: tuple[int, ...] | None) -> Payload:
+    """Copy two ranges along the last of the dimensions, after the others."""
+    if not is_large_in_order(x) or dims is None or len(dims) != 1:
+        return np.roll(x, shifts, dims)
+    (dim,), shift = dims, shifts[0] % x.shape[dims[0]]
+    out, lead = numpy.empty(x.shape, x.dtype), (slice(None),) * dim
+    for to, at in ((slice(shift, None), slice(0, x.shape[dim] - shift)), (slice(0, shift), slice(-shift, None))):
+        if shift or to.stop is None:
+            copy_into(out[(*lead, to)], x[(*lead, at)])
+    return out
+
+
 roll = op(
     "roll", "x",
-    lambda np, x, *, shifts, dims: np.roll(x, shifts, dims),
+    _roll,
     settings={"shifts": (), "dims": None},  # if dims is None, one shift of the flattened array
     vjp={"x": lambda g, shifts, dims, ops: ops.roll(g, shifts=tuple(-s for s in shifts), dims=dims)},
     jvp="linear",
@@ -70,9 +85,19 @@ def _repeat_vjp(g: Payload, x_shape: tuple[int, ...], repeats: tuple[int, ...], 
     return ops.reshape(total, shape=x_shape)
 
 
+def _repeat(np: Library, x: Payload, *, repeats: tuple[int, ...]) -> Payload:
+    if not is_large_in_order(x) or len(repeats) < x.ndim:
+        return np.tile(x, repeats)
+    sizes = (1,) * (len(repeats) - x.ndim) + x.shape
+    apart = tuple([n for pair in zip(repeats, sizes, strict=True) for n in pair])
+    once = tuple([n for size in sizes for n in (1, size)])
+    out = copy_in_order(numpy.broadcast_to(x.reshape(once), apart))
+    return out.reshape([n * size for n, size in zip(repeats, sizes, strict=True)])
+
+
 repeat = op(
     "repeat", "x",
-    lambda np, x, *, repeats: np.tile(x, repeats),
+    _repeat,
     settings={"repeats": ()},  # at least one per dimension
     vjp={"x": _repeat_vjp},
     jvp="linear",

@@ -90,34 +90,48 @@ heaviside = elementwise(
 # ----- numbers of few bits --------------------------------------------------------------------------------------------
 
 
-def _level(x: Payload, inverse: float, zero_point: int, ops: Vocabulary) -> Payload:
-    """Return the integer that represents x."""
+def _level(x: Payload, inverse: Payload, zero_point: Payload, adds: str, ops: Vocabulary) -> Payload:
+    """Return the integer that represents x. A zero point that need not be an integer is added before rounding."""
+    if adds == "before rounding":
+        return ops.round(x * inverse + zero_point, decimals=0)
     return ops.round(x * inverse, decimals=0) + zero_point
 
 
 def _fake_quantize(
-    x: Payload, scale: float, inverse: float, zero_point: int, quant_min: int, quant_max: int, ops: Vocabulary
-) -> Payload:
-    level = _level(x, inverse, zero_point, ops)
+    x: Payload, scale: Payload, inverse: Payload, zero_point: Payload, quant_min: int, quant_max: int, adds: str,
+    ops: Vocabulary,
+) -> Payload:  # fmt: skip
+    level = _level(x, inverse, zero_point, adds, ops)
     # The comparison is false for NaN, which becomes the lowest number, as in torch.
     return (ops.where(level > quant_min, ops.minimum(level, quant_max), quant_min) - zero_point) * scale
 
 
 def _fake_quantize_x(
-    t: Payload, x: Payload, inverse: float, zero_point: int, quant_min: int, quant_max: int, ops: Vocabulary
-) -> Payload:
+    t: Payload, x: Payload, inverse: Payload, zero_point: Payload, quant_min: int, quant_max: int, adds: str,
+    ops: Vocabulary,
+) -> Payload:  # fmt: skip
     """Pass the gradient on as if nothing were rounded, if x lies inside the range."""
-    level = _level(x, inverse, zero_point, ops)
+    level = _level(x, inverse, zero_point, adds, ops)
     return ops.keep(t, (level >= quant_min) & (level <= quant_max))
 
 
 # x after a round trip through integers: clamp(round(x / scale) + zero_point) without the offset, times scale. `inverse`
-# is 1 / scale.
+# is 1 / scale. The numbers are settings for a whole tensor, and arguments, which broadcast, for channels.
+_LEVELS = {"quant_min": 0, "quant_max": 255, "adds": "after rounding"}
 fake_quantize_per_tensor_affine = composite_elementwise(
     "fake_quantize_per_tensor_affine", _fake_quantize,
-    settings={"scale": 1.0, "inverse": 1.0, "zero_point": 0, "quant_min": 0, "quant_max": 255},
+    settings={"scale": 1.0, "inverse": 1.0, "zero_point": 0, **_LEVELS},
     x=_fake_quantize_x,
     backward_name="FakeQuantizePerTensorAffineCachemaskBackward0",
+    kind="step",
+    inplace=False,
+    refuses_complex=True,
+)  # fmt: skip
+fake_quantize_per_channel_affine = composite_elementwise(
+    "fake_quantize_per_channel_affine", _fake_quantize, args="x scale inverse zero_point",
+    settings=_LEVELS,
+    x=_fake_quantize_x,
+    backward_name="FakeQuantizePerChannelAffineCachemaskBackward0",
     kind="step",
     inplace=False,
     refuses_complex=True,

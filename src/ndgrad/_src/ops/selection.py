@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad._src.arrays import copies
 from ndgrad._src.arrays.meta import zeros_on_same_device
 from ndgrad._src.arrays.precision import FLOATING
 from ndgrad._src.arrays.scalar_operands import as_operands
@@ -38,6 +39,10 @@ def _keep(np: Library, x: Payload, mask: Payload) -> Payload:
     if x.shape == mask.shape and mask.shape:
         if mask.dtype.kind != "b":
             mask = mask != 0
+        if x.__class__ is numpy.ndarray:
+            found = copies.choose(mask, x, numpy.zeros((), x.dtype))
+            if found is not None:
+                return found
         if x.size < _LARGE or x.dtype.kind not in FLOATING or x.dtype.itemsize not in _BITS:
             out = zeros_on_same_device(np, x, x.shape, x.dtype)
             np.copyto(out, x, where=mask)
@@ -64,6 +69,10 @@ keep = op(
 def _where(np: Library, condition: Any, x: Payload, y: Payload) -> Payload:
     if condition.__class__ is np.ndarray and condition.size >= _LARGE and condition.dtype.kind == "b":
         dtype = np.result_type(x, y)
+        if np is numpy:
+            found = copies.choose(condition, numpy.asarray(x, dtype), numpy.asarray(y, dtype))
+            if found is not None:
+                return found
         if dtype.kind in FLOATING and dtype.itemsize in _BITS:
             return _blend(np, condition, np.asarray(x, dtype), np.asarray(y, dtype))
     return np.where(condition, x, y)

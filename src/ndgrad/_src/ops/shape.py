@@ -75,7 +75,7 @@ def _expand(np: Library, x: Payload, *, shape: tuple[int, ...]) -> Payload:
     if x.size == math.prod(shape):
         return x.reshape(shape)
     if x.__class__ is ndarray:  # broadcast_to without its checks, which take half of its time
-        out = nditer((x,), _BROADCASTING, _READING, itershape=shape, order="C").itviews[0]
+        out = nditer([x], _BROADCASTING, _READING, itershape=shape, order="C").itviews[0]
     else:
         out = np.broadcast_to(x, shape)
     if not getattr(out.flags, "writeable", True) and x.flags.writeable:

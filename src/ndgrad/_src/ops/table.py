@@ -231,6 +231,8 @@ class Traits(Facts, total=False):
     copies_part: Op | None
     adjoint_write: Callable[..., Any] | None
     consumes: bool
+    #: The reverse rule takes None for a result without a gradient, instead of zeros.
+    takes_undefined: bool
     #: The result shares memory with the argument, but is no differentiable view (detach).
     shares_storage: bool
     #: In-place kernel (np, target, *others, **settings), which changes as few elements as possible.
@@ -337,6 +339,7 @@ class OpFacts:
     copies_part: Op | None = None
     adjoint_write: Callable[..., Any] | None = None
     consumes = False
+    takes_undefined = False
     shares_storage = False
     write_kernel: Callable[..., Any] | None = None
     elementwise = False

@@ -4,15 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy
+
 from ndgrad._src.arrays.meta import zeros_on_same_device
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload
 
+#: Minimum number of elements of matrices that are copied in blocks of so many rows.
+_LARGE, _ROWS = 1 << 15, 64
+
+
+def _triangle(np: Library, x: Payload, diagonal: int, upper: bool) -> Payload:
+    """Return a triangle of matrices: the part of each block of rows that all of them keep, and the mixed columns."""
+    whole = np.triu if upper else np.tril
+    if x.__class__ is not numpy.ndarray or x.ndim < 2 or x.size < _LARGE or min(x.shape[-2:]) <= _ROWS:
+        return whole(x, diagonal).astype(x.dtype, copy=False)  # CuPy promotes bfloat16 to float32
+    out = numpy.zeros(x.shape, x.dtype)
+    rows, columns = x.shape[-2:]
+    for begin in range(0, rows, _ROWS):
+        end = min(begin + _ROWS, rows)
+        # Row r keeps the columns up to r + diagonal, or from there on.
+        first, last = begin + diagonal + (not upper), end - upper + diagonal
+        left, right = min(max(first, 0), columns), min(max(last, 0), columns)
+        block = (Ellipsis, slice(begin, end), slice(right, None) if upper else slice(0, left))
+        out[block] = x[block]
+        mixed = (Ellipsis, slice(begin, end), slice(left, right))
+        out[mixed] = whole(x[mixed], begin + diagonal - left)
+    return out
+
+
 tril = op(
     "tril", "x",
-    lambda np, x, *, diagonal: np.tril(x, diagonal).astype(x.dtype, copy=False),  # CuPy promotes bfloat16 to float32
+    lambda np, x, *, diagonal: _triangle(np, x, diagonal, False),
     settings={"diagonal": 0},
     vjp={"x": lambda g, diagonal, ops: ops.tril(g, diagonal=diagonal)},
     jvp="linear",
@@ -23,7 +48,7 @@ tril = op(
 
 triu = op(
     "triu", "x",
-    lambda np, x, *, diagonal: np.triu(x, diagonal).astype(x.dtype, copy=False),
+    lambda np, x, *, diagonal: _triangle(np, x, diagonal, True),
     settings={"diagonal": 0},
     vjp={"x": lambda g, diagonal, ops: ops.triu(g, diagonal=diagonal)},
     jvp="linear",

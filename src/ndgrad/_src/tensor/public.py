@@ -23,7 +23,7 @@ import functools
 import inspect
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import Parameter, Signature
 from types import ModuleType
 from typing import Any, TypeVar
@@ -63,6 +63,9 @@ def public(function: F, home: str = "ndgrad", name: str | None = None, shown: Ca
                         break
                 else:
                     return function(*args, **kwargs)
+        elif modes().is_alone_with_autocast() and _are_known(args) and _are_known(kwargs.values()):
+            other = registry.autocast.autocast_call(call if shown is None else shown(), args, kwargs, UNASKED)
+            return function(*args, **kwargs) if other is UNASKED else other
         if may_be_overridden((*args, *kwargs.values())):
             if is_bound(call, args):
                 return call(*args[1:], **kwargs)
@@ -109,6 +112,15 @@ def may_be_overridden(values: tuple[Any, ...]) -> bool:
         return False
     state = modes()
     return bool(state.function_modes) or state.autocast is not None
+
+
+def _are_known(values: Iterable[Any]) -> bool:
+    """True if no value is of a class that overrides functions, nor a list or tuple of such values."""
+    for value in values:
+        cls = type(value)
+        if cls not in KNOWN and not ((cls is tuple or cls is list) and KNOWN.issuperset(map(type, value))):
+            return False
+    return True
 
 
 def is_bound(function: Any, args: tuple[Any, ...]) -> bool:

@@ -262,8 +262,8 @@ def _check_jvp(
             if o is not p and isinstance(pt, Variable) and _is_view_of(o, p) and not _is_view_of(t, pt):
                 raise RuntimeError(
                     f"{name}: A custom Function's forward is returning a view (or an input as-is) as output {number}, "
-                    "but its jvp is not returning a view of the given tangent. Return the same view of the tangent "
-                    "(of the tangent itself: t.view_as(t)). [nd-function-transform]"
+                    "but its jvp is not returning a view of the same base, the given tangent. Return the same view of "
+                    "it (of the tangent itself: t.view_as(t)). [nd-function-transform]"
                 )
     return made
 

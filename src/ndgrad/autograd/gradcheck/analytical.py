@@ -87,6 +87,11 @@ def largest_difference(a: Array, b: Array) -> float:
     return float(np.max(np.where(same, 0.0, np.abs(np.where(same, 0, a) - np.where(same, 0, b)))))
 
 
+def zero_tangents(args: Sequence[Any], positions: Sequence[int]) -> dict[int, Tensor]:
+    """Return zero tangents of some arguments, by position."""
+    return {i: like(args[i], np.zeros(tuple(args[i].shape))) for i in positions}
+
+
 def push(func: Callable[..., Any], args: Sequence[Any], tangents: dict[int, Any]) -> tuple[list[Any], list[Any]]:
     """Return the outputs of `func` and their tangents (None if there is none), for tangents of some of its
     arguments.
@@ -104,18 +109,21 @@ def forward_jacobian(
     func: Callable[..., Any],
     args: Sequence[Any],
     position: int,
+    others: Sequence[int],
     imaginary: bool = False,
     step: Callable[[], None] = lambda: None,
 ) -> list[Array | None]:
     """Return, per output, its derivatives along the real (or imaginary) parts of one argument's elements, as rows.
 
-    None for an output that no tangent reaches.
+    The tangents of other differentiable arguments are zeros, as in torch, so that a function may read them. The result
+    is None for an output that no tangent reaches.
     """
     t = args[position]
     size = math.prod(t.shape)
+    zeros = zero_tangents(args, [i for i in others if i != position])
     found: list[Array | None] = []
     for element in range(size):
-        outputs, tangents = push(func, args, {position: unit(t, element, 1j if imaginary else 1.0)})
+        outputs, tangents = push(func, args, {**zeros, position: unit(t, element, 1j if imaginary else 1.0)})
         if not found:
             found = [None] * len(outputs)
         for number, (o, tangent) in enumerate(zip(outputs, tangents, strict=True)):

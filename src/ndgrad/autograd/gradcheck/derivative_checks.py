@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.core.variable import Variable, np_dtype, requires_grad
+from ndgrad._src.core.variable import Variable, np_dtype, requires_grad, shape_of
 from ndgrad._src.custom_functions.function import FunctionNode
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.transforms import vmap
@@ -29,6 +29,7 @@ from ndgrad.autograd.gradcheck.analytical import (
     pull,
     push,
     reverse_jacobian,
+    zero_tangents,
 )
 from ndgrad.autograd.gradcheck.numerical import (
     Array,
@@ -124,8 +125,24 @@ class Check:
                 )
 
     def call(self) -> list[Array]:
-        """Return the values of all outputs for the present inputs."""
-        return values_of(as_tuple(self.func(*self.inputs)))
+        """Return the values of all outputs for the present inputs, which finite differences move."""
+        outputs = as_tuple(self.func(*self.inputs))
+        self._check_metadata(outputs)
+        return values_of(outputs)
+
+    def _check_metadata(self, outputs: tuple[Any, ...]) -> None:
+        """Raise if moved inputs give outputs of other shapes or dtypes: they have no difference quotient."""
+        shapes, dtypes = ([read(o) for o in outputs] for read in (shape_of, np_dtype))
+        for kind, got, want in (
+            ("shape", shapes, [shape_of(o) for o in self.outputs]),
+            ("dtype", dtypes, [np_dtype(o) for o in self.outputs]),
+        ):
+            if got != want:
+                raise AssertionError(
+                    f"gradcheck: Expected `func` to return outputs with the same {kind} when inputs are perturbed "
+                    f"by {self.eps:g}, but {name_of(self.func)} returned {kind}s {got} instead of {want}. "
+                    "Move the inputs away from the values at which they change. [nd-gradcheck]"
+                )
 
     def nothing_to_differentiate(self) -> None:
         """Check a function whose outputs do not require grad: it must be constant, or a derivative was lost."""
@@ -165,14 +182,14 @@ class Check:
                 found, spread = reverse_jacobian(output, self.wanted, imaginary, progress.step)
                 part = _part(imaginary, "outputs") if is_complex else ""
                 for i, matrix, slope in zip(self.positions, found, slopes, strict=True):
-                    self.agree(matrix, slope[number].of_output_part(imaginary), number, i, f"{part}reverse mode")
+                    self.agree(matrix, slope[number].of_output_part(imaginary), number, i, f"{part}Jacobian mismatch")
                 self._repeatable(spread, nondet_tol, number)
 
     def _compare_forward(self, slopes: list[list[Slopes]], progress: Progress) -> None:
         for i, slope in zip(self.positions, slopes, strict=True):
             is_complex = np_dtype(self.inputs[i]).kind == "c"
             for imaginary in (True, False) if is_complex else (False,):
-                found = forward_jacobian(self.func, self.inputs, i, imaginary, progress.step)
+                found = forward_jacobian(self.func, self.inputs, i, self.positions, imaginary, progress.step)
                 part = _part(imaginary, "inputs") if is_complex else ""
                 for number in self.differentiable if found else ():
                     numerical = slope[number].imaginary if imaginary else slope[number].real
@@ -183,7 +200,7 @@ class Check:
                         numerical,
                         number,
                         i,
-                        f"{part}forward mode",
+                        f"{part}Jacobian computed with forward mode mismatch",
                     )
 
     def _repeatable(self, spread: float, nondet_tol: float, number: int) -> None:
@@ -216,7 +233,7 @@ class Check:
                 if g is not None:
                     self._repeatable(largest_difference(host_array(g), host_array(h)), nondet_tol, number)
         for i, u, slope in zip(self.positions, directions, slopes, strict=True) if forward else ():
-            _, tangents = push(self.func, self.inputs, {i: like(self.inputs[i], u)})
+            _, tangents = push(self.func, self.inputs, {**self._zeros(i), i: like(self.inputs[i], u)})
             for number in self.differentiable:
                 got = np.zeros_like(slope[number]) if tangents[number] is None else host_array(tangents[number])
                 self._agree_along(got, slope[number], float(np.sum(np.abs(u))), number, i, "forward mode")
@@ -305,9 +322,8 @@ class Check:
             return
         for i in self.positions:
             tangent = like(self.inputs[i], random_like(self.random, self.inputs[i]))
-            zeros = {k: like(self.inputs[k], np.zeros(tuple(self.inputs[k].shape))) for k in self.positions if k != i}
             _, without = push(self.func, self.inputs, {i: tangent})
-            _, filled = push(self.func, self.inputs, {i: tangent, **zeros})
+            _, filled = push(self.func, self.inputs, {i: tangent, **self._zeros(i)})
             for number in self.differentiable:
                 a, b = (0.0 if t is None else host_array(t) for t in (without[number], filled[number]))
                 if not np.allclose(a, b, self.rtol, self.atol, equal_nan=True):
@@ -316,6 +332,10 @@ class Check:
                         f"inputs other than {self.describe_input(i)} have a zero tangent instead of none. "
                         "Treat a tangent of None as zeros. [nd-gradcheck]"
                     )
+
+    def _zeros(self, i: int) -> dict[int, Tensor]:
+        """Return zero tangents of all differentiable inputs except input `i`."""
+        return zero_tangents(self.inputs, [k for k in self.positions if k != i])
 
     # ----- batches -----
 
@@ -333,7 +353,8 @@ class Check:
                 got = vmap(lambda c, output=output, reached=reached: pull([output], reached, [c]))(_stack(cotangents))
             except RuntimeError as error:
                 raise GradcheckError(
-                    f"gradcheck: while computing batched gradients of {self.describe_output(number)}, got: {error} "
+                    "gradcheck or gradgradcheck failed while testing batched gradient computation of "
+                    f"{self.describe_output(number)}, got: {error} "
                     "Write the backward with ops that vmap knows, or pass check_batched_grad=False. [nd-gradcheck]"
                 ) from error
             for k, g in zip(used, got, strict=True):
@@ -357,7 +378,8 @@ class Check:
                 got = vmap(one)(_stack(tangents))
             except RuntimeError as error:
                 raise GradcheckError(
-                    f"gradcheck: while computing batched tangents along {self.describe_input(i)}, got: {error} "
+                    "gradcheck failed while testing batched forward gradient computation along "
+                    f"{self.describe_input(i)}, got: {error} "
                     "Write the jvp with ops that vmap knows, or pass check_batched_forward_grad=False. [nd-gradcheck]"
                 ) from error
             for o, g in zip(used, got, strict=True):
@@ -390,7 +412,7 @@ class Check:
         at_input = tuple(int(k) for k in np.unravel_index(int(row), tuple(self.inputs[i].shape)))
         at_output = tuple(int(k) for k in np.unravel_index(int(column), tuple(self.outputs[number].shape)))
         raise GradcheckError(
-            f"gradcheck: {mode}: Jacobian mismatch for output {number} with respect to input {i}: "
+            f"gradcheck: {mode} for output {number} with respect to input {i}: "
             f"{self.describe_output(number)}, {self.describe_input(i)}.\n"
             f"At output index {at_output} and input index {at_input}: analytical {analytical[row, column]:.8g}, "
             f"numerical {numerical[row, column]:.8g}, difference {gap[row, column]:.3g}, "
@@ -428,7 +450,7 @@ def _argument_names(func: Callable[..., Any], count: int) -> list[str]:
 
 
 def _part(imaginary: bool, what: str) -> str:
-    return f"considering the {'imaginary' if imaginary else 'real'} part of complex {what} only, "
+    return f"While considering the {'imaginary' if imaginary else 'real'} part of complex {what} only, "
 
 
 def _inner(a: Array, b: Array) -> float:

@@ -11,6 +11,7 @@ from ndgrad.distributed.fsdp.fully_shard import (
     OffloadPolicy,
     UnshardHandle,
     fully_shard,
+    register_fsdp_forward_method,
 )
 from ndgrad.distributed.fsdp.wrapped import (
     BackwardPrefetch,
@@ -26,7 +27,8 @@ from ndgrad.distributed.fsdp.wrapped import (
 __all__ = [
     "BackwardPrefetch", "CPUOffload", "CPUOffloadPolicy", "FSDPModule", "FullStateDictConfig",
     "FullyShardedDataParallel", "MixedPrecision", "MixedPrecisionPolicy", "OffloadPolicy", "ShardedStateDictConfig",
-    "ShardingStrategy", "StateDictType", "UnshardHandle", "fully_shard", "wrap",
+    "ShardingStrategy", "StateDictType", "UnshardHandle", "fully_shard",
+    "register_fsdp_forward_method", "wrap",
 ]  # fmt: skip
 
 _refuse_absent(__name__)

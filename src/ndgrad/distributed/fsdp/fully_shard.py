@@ -6,6 +6,8 @@ parameters before and frees them afterwards. Units (`unit`) and their passes (`p
 
 from __future__ import annotations
 
+import functools
+import types
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -190,6 +192,43 @@ class FSDPModule:
             is_last_backward: accepted as in torch; has no effect.
         """
 
+    def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True) -> None:
+        """Set whether backward sums gradients over replicas, on a mesh of two dimensions. If not, the ranks of one
+        replica reduce theirs and keep the pieces, which the next backward that sums adds.
+
+        Args:
+            requires_all_reduce: whether backward sums gradients over replicas.
+            recurse: whether submodules are included.
+        """
+        for state in self._states(recurse):
+            for unit in state.units:
+                unit.sums_replicas = requires_all_reduce
+
+    def set_all_reduce_hook(self, hook: Callable[[Tensor], None], *, stream: Any = None) -> None:
+        """Call a function with the averages of gradients before they become `.grad`. It may change them in place, for
+        example reduce them over further ranks.
+
+        Args:
+            hook: function of this rank's pieces of the averages, in a tensor of one dimension.
+            stream: must be None, because gradients are on the host.
+
+        >>> import ndgrad
+        >>> from ndgrad.distributed.fsdp import fully_shard
+        >>> ndgrad.distributed.init_process_group()
+        >>> net = fully_shard(ndgrad.nn.Linear(2, 1))
+        >>> net.set_all_reduce_hook(lambda pieces: pieces.mul_(2.0))
+        >>> net(ndgrad.ones(3, 2)).sum().backward()
+        >>> net.bias.grad.full_tensor()
+        tensor([6.])
+        >>> ndgrad.distributed.destroy_process_group()
+        """
+        if stream is not None:
+            raise NotImplementedError(
+                "set_all_reduce_hook(stream=...): gradients are on the host. Leave it out. [nd-unsupported]"
+            )
+        for unit in self._fsdp_state.units:
+            unit.reduced_hook = hook
+
     def set_reshard_after_forward(self, reshard_after_forward: bool, *, recurse: bool = True) -> None:
         """Set whether parameters are freed between forward and backward.
 
@@ -259,10 +298,65 @@ class FSDPModule:
             unit.divide_factor = factor
 
 
+def register_fsdp_forward_method(module: Any, method_name: str) -> None:
+    """Gather the parameters of a fully sharded module during another method, too, as `forward` does. Nothing changes
+    for other modules.
+
+    Args:
+        module: module.
+        method_name: name of the method.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed.fsdp import fully_shard, register_fsdp_forward_method
+    >>> class Net(ndgrad.nn.Linear):
+    ...     def features(self, x):
+    ...         return self(x).relu()
+    >>> ndgrad.distributed.init_process_group()
+    >>> net = fully_shard(Net(2, 3))
+    >>> register_fsdp_forward_method(net, "features")
+    >>> net.features(ndgrad.ones(1, 2)).shape
+    ndgrad.Size([1, 3])
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+    if not isinstance(module, FSDPModule):
+        return
+    if not hasattr(module, method_name):
+        raise ValueError(
+            f"register_fsdp_forward_method: {type(module).__name__} has no method {method_name!r}. [nd-key]"
+        )
+    method = getattr(type(module), method_name, None)
+    if method is None:
+        raise ValueError(
+            f"register_fsdp_forward_method: {method_name!r} is an attribute of this {type(module).__name__}, and no "
+            "method of its class. [nd-type]"
+        )
+
+    @functools.wraps(method)
+    def gathering(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._fsdp_state.call(self, functools.partial(method, self), args, kwargs)
+
+    object.__setattr__(module, method_name, types.MethodType(gathering, module))
+
+
 def _states_in(modules: Iterable[Any]) -> list[_State]:
     """Return the states of the fully sharded modules in these modules. A state may belong to several of them."""
     found = (part._fsdp_state for module in modules for part in module.modules() if isinstance(part, FSDPModule))
     return list({id(state): state for state in found}.values())
+
+
+def _check_shared(modules: Sequence[Module]) -> None:
+    """Raise if two units have pieces of one parameter, which would be trained apart."""
+    owners: dict[int, tuple[Unit, str]] = {}
+    for state in _states_in(modules):
+        for unit in state.units:
+            for p in unit.params:
+                unit_before, name = owners.setdefault(id(p.origin), (unit, p.name))
+                if unit_before is not unit:
+                    raise ValueError(
+                        f"fully_shard: the parameter {p.name!r} of {unit.name} is already managed by another fully "
+                        f"sharded module: it was {name!r} of {unit_before.name}. Divide modules that share parameters "
+                        "together: fully_shard([first, second]). [nd-call-order]"
+                    )
 
 
 def _check_all_sharded(name: str, modules: Sequence[Any]) -> None:
@@ -291,6 +385,7 @@ class _State:
     def _passes(self) -> Passes:
         """Return the passes of the module's root: the first module that is called is the root."""
         if self.passes is None:
+            _check_shared(self.modules)
             if len(self.modules) > 1:
                 raise RuntimeError(
                     f"FSDP requires a single root module but got {[type(m).__name__ for m in self.modules]}. Call "
@@ -308,7 +403,8 @@ class _State:
 
     def show_wholes(self) -> None:
         """Give the module its whole parameters."""
-        passes = self._passes()
+        whole = len(self.modules) > 1 and self.passes is None  # the root, which has the order of passes, is not known
+        passes = Passes(self.units) if whole else self._passes()
         for unit in self.units:
             unit.show_wholes(passes)
 
@@ -603,6 +699,7 @@ def _shard_parameter(
         value: Any = DTensor.from_local(local, mesh, placements, shape=tuple(p.shape))
     value = Parameter(value, p.requires_grad)
     made = Sharded(name, homes, value, dim, sizes, seen)
+    made.origin = p.__dict__.setdefault("_sharded_origin", object())
     made.put(value)
     return made
 

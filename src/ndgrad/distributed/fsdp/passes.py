@@ -26,6 +26,7 @@ from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed import transport
 from ndgrad.distributed.fsdp.unit import Place, Unit
 from ndgrad.distributed.reductions import ReduceOp
+from ndgrad.distributed.traffic import uncounted
 
 
 class Passes:
@@ -199,9 +200,10 @@ class Passes:
         """Return the parameters that have a gradient on some rank."""
         keys = [(self.units.index(unit), i) for unit in units for i in range(len(unit.params))]
         flags = np.array([key in self._used for key in keys], np.uint8)
-        for group in (units[0].scatters, units[0].replicas):
-            if group is not None:
-                transport.all_reduce(group, flags, ReduceOp.MAX).wait()
+        with uncounted():  # an agreement of the ranks, like those of every collective
+            for group in (units[0].scatters, units[0].replicas):
+                if group is not None:
+                    transport.all_reduce(group, flags, ReduceOp.MAX).wait()
         return {key for key, flag in zip(keys, flags, strict=True) if flag}
 
     def _now(self, unit: Unit, numbers: list[int], grads: Sequence[Any]) -> Sequence[Any]:

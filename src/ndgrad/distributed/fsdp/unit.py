@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -58,6 +58,8 @@ class Sharded:
         seen: Spec | None = None,
     ) -> None:
         self.name, self.homes, self.value = name, homes, value
+        #: Mark of the whole parameter. Pieces of one parameter have the same.
+        self.origin: object = self
         #: Shape of the divided tensor.
         self.shape = tuple(value.shape if seen is None else seen.local_shape())
         self._seen = seen
@@ -143,6 +145,11 @@ class Unit:
         self.next_in_backward: list[Unit] = []
         #: Divisor of sums of gradients, if it is not the number of ranks.
         self.divide_factor: float | None = None
+        #: True if gradients are summed over replicas, and this rank's pieces of earlier gradients that were not.
+        self.sums_replicas = True
+        self._unsummed: tuple[list[int], Any] | None = None
+        #: Function that gets the averages before they become gradients.
+        self.reduced_hook: Callable[[Tensor], None] | None = None
         self.block: Any = None
         self._stamps: tuple[tuple[Any, int], ...] = ()
         self._gathering: tuple[Pending, Any] | None = None
@@ -331,9 +338,23 @@ class Unit:
 
     def begin_sum(self) -> None:
         """Start the sum over replicas, if there are any, after the scatter."""
-        if self.replicas is not None and self._scattering is not None:
-            self._scattering[0].wait()
-            self._summing = transport.all_reduce(self.replicas, self._scattering[1], ReduceOp.SUM)
+        if self.replicas is None or self._scattering is None:
+            return
+        pending, out, numbers = self._scattering
+        pending.wait()
+        if self._unsummed is not None:
+            earlier, pieces = self._unsummed
+            if earlier != numbers:
+                raise RuntimeError(
+                    f"{self.name}: other parameters require grad now than in the backward passes without "
+                    "set_requires_all_reduce, whose gradients are kept. [nd-call-order]"
+                )
+            out += pieces
+            self._unsummed = None
+        if self.sums_replicas:
+            self._summing = transport.all_reduce(self.replicas, out, ReduceOp.SUM)
+        else:
+            self._unsummed = numbers, out
 
     def finish_scatter(self) -> dict[int, Payload]:
         """Return this rank's pieces of the average, by parameter number."""
@@ -341,7 +362,13 @@ class Unit:
         pending, out, numbers = self._scattering
         (self._summing or pending).wait()
         self._scattering = self._summing = None
-        out = (out / self._divisors()[1]).astype(self.dtype, copy=False)
+        if self._unsummed is not None:  # this rank keeps the pieces until a backward pass sums them over replicas
+            return {}
+        out = out / self._divisors()[1]
+        if self.reduced_hook is not None:
+            with no_grad():
+                self.reduced_hook(wrap(Tensor, out))
+        out = out.astype(self.dtype, copy=False)
         found, start, rank = {}, 0, self.scatters.rank()
         for i in numbers:
             p = self.params[i]

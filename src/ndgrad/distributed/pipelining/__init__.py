@@ -11,11 +11,11 @@ from ndgrad.distributed.pipelining.schedules import (
     ScheduleLoopedBFS,
 )
 from ndgrad.distributed.pipelining.stage import PipelineStage
-from ndgrad.distributed.pipelining.tracing import Pipe, SplitPoint, pipeline
+from ndgrad.distributed.pipelining.tracing import Pipe, SplitPoint, pipe_split, pipeline
 
 __all__ = [
     "Pipe", "PipelineStage", "Schedule1F1B", "ScheduleGPipe", "ScheduleInterleaved1F1B",
-    "ScheduleInterleavedZeroBubble", "ScheduleLoopedBFS", "SplitPoint", "pipeline",
+    "ScheduleInterleavedZeroBubble", "ScheduleLoopedBFS", "SplitPoint", "pipe_split", "pipeline",
 ]  # fmt: skip
 
 _refuse_absent(__name__)

@@ -13,8 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ndgrad._src.core.grad_mode import is_grad_enabled, no_grad
+from ndgrad._src.foundations.pytree import tree_map
 from ndgrad._src.tensor.functions.join import cat
 from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad.distributed.pipelining.microbatch import merge_chunks, split_args_kwargs_into_chunks
 from ndgrad.distributed.pipelining.stage import PipelineStage
 
 
@@ -120,17 +122,14 @@ class _Schedule(ABC):
         stages: Sequence[PipelineStage],
         n_microbatches: int,
         loss_fn: Callable[..., Any] | None = None,
+        args_chunk_spec: Any = None,
+        kwargs_chunk_spec: Any = None,
         output_merge_spec: Any = None,
         scale_grads: bool = True,
     ) -> None:
         if n_microbatches < 1:
             raise ValueError(
                 f"a pipeline needs at least one micro-batch, and n_microbatches is {n_microbatches}. [nd-range]"
-            )
-        if output_merge_spec is not None:
-            raise NotImplementedError(
-                "output_merge_spec is not here: results of micro-batches are joined along their first dimension. "
-                "[nd-unsupported]"
             )
         ranks = stages[0].group.size()
         indices = [s.stage_index for s in stages]
@@ -140,6 +139,7 @@ class _Schedule(ABC):
                 f"{type(self).__name__}: this rank has the stages {wanted} of {stages[0].num_stages}, but got "
                 f"{indices}. Give all stages of the rank, of one group. [nd-rank]"
             )
+        self._specs = args_chunk_spec, kwargs_chunk_spec, output_merge_spec
         self._stages = {s.stage_index: s for s in stages}
         self._group = stages[0].group
         self._count, self._loss_fn, self._scale_grads = n_microbatches, loss_fn, scale_grads
@@ -185,8 +185,11 @@ class _Schedule(ABC):
         self, args: Any, kwargs: Any, target: Any, losses: list[Any] | None, return_outputs: bool, recording: bool
     ) -> Any:
         last = next((s for s in self._stages.values() if s.is_last), None)
-        pieces = _split(args, kwargs, self._count)
-        targets = [t[0] for t, _ in _split((target,), {}, self._count)] if target is not None else [None] * self._count
+        of_args, of_kwargs, of_outputs = self._specs
+        # Ranks without the first stage give no positional arguments.
+        of_args = of_args if args else None
+        pieces = list(zip(*split_args_kwargs_into_chunks(args, kwargs, self._count, of_args, of_kwargs), strict=True))
+        targets = [t[0] for t in split_args_kwargs_into_chunks((target,), None, self._count)[0]]
         if last is not None and self._loss_fn is not None and target is None:
             raise ValueError("the rank of the last stage computes the loss: give it target=... [nd-arguments]")
         outs: list[Any] = [None] * self._count
@@ -215,28 +218,12 @@ class _Schedule(ABC):
             return None
         if losses is not None and self._loss_fn is not None:
             losses[:] = [loss.detach() for loss in found]
-        return _join_outputs(outs) if return_outputs else None
-
-
-def _split(args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Split arguments into micro-batches: tensors in equal parts along their first dimension, other values
-    unchanged.
-    """
-
-    def parts(value: Any) -> list[Any]:
-        if not isinstance(value, Tensor) or value.ndim == 0:
-            return [value] * count
-        if value.shape[0] % count:
-            raise ValueError(
-                f"a batch of {value.shape[0]} cannot be divided into {count} micro-batches of one size, and a mean "
-                f"over parts of different sizes is not the mean. Give a batch whose size is a multiple of {count}. "
-                "[nd-divisible]"
-            )
-        return list(value.split(value.shape[0] // count)) if value.shape[0] else [value] * count
-
-    in_order = [parts(a) for a in args]
-    by_name = {k: parts(v) for k, v in kwargs.items()}
-    return [(tuple(p[i] for p in in_order), {k: p[i] for k, p in by_name.items()}) for i in range(count)]
+        if not return_outputs:
+            return None
+        if of_outputs is None:
+            return _join_outputs(outs)
+        detached = [tree_map(lambda t: t.detach() if isinstance(t, Tensor) else t, out) for out in outs]
+        return merge_chunks(detached, of_outputs)
 
 
 def _join_outputs(outs: list[Any]) -> Any:
@@ -248,7 +235,17 @@ def _join_outputs(outs: list[Any]) -> Any:
 
 
 class PipelineScheduleSingle(_Schedule):
-    """Base class of schedules with one stage per rank."""
+    """Base class of schedules with one stage per rank.
+
+    Args:
+        stage: stage of this rank.
+        n_microbatches: number of micro-batches of a step.
+        loss_fn: function of a result and its target.
+        args_chunk_spec: `TensorChunkSpec` of each argument (see `microbatch.split_args_kwargs_into_chunks`).
+        kwargs_chunk_spec: the same by name.
+        output_merge_spec: `TensorChunkSpec` of each result (see `microbatch.merge_chunks`).
+        scale_grads: whether gradients are divided by the number of micro-batches.
+    """
 
     _order: Callable[..., list[Action]]
 
@@ -262,11 +259,9 @@ class PipelineScheduleSingle(_Schedule):
         output_merge_spec: Any = None,
         scale_grads: bool = True,
     ) -> None:
-        if args_chunk_spec is not None or kwargs_chunk_spec is not None:
-            raise NotImplementedError(
-                "chunk specs are not here: tensors are divided along their first dimension. [nd-unsupported]"
-            )
-        super().__init__([stage], n_microbatches, loss_fn, output_merge_spec, scale_grads)
+        super().__init__(
+            [stage], n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads
+        )
 
     def actions_of(self, rank: int) -> list[Action]:
         """Return the actions of a rank, in order."""
@@ -302,7 +297,18 @@ class Schedule1F1B(PipelineScheduleSingle):
 
 
 class PipelineScheduleMulti(_Schedule):
-    """Base class of schedules with several stages per rank."""
+    """Base class of schedules with several stages per rank.
+
+    Args:
+        stages: stages of this rank.
+        n_microbatches: number of micro-batches of a step.
+        loss_fn: function of a result and its target.
+        args_chunk_spec: `TensorChunkSpec` of each argument (see `microbatch.split_args_kwargs_into_chunks`).
+        kwargs_chunk_spec: the same by name.
+        output_merge_spec: `TensorChunkSpec` of each result (see `microbatch.merge_chunks`).
+        use_full_backward: None, or what the schedule decides by itself.
+        scale_grads: whether gradients are divided by the number of micro-batches.
+    """
 
     _order: Callable[..., list[Action]]
 
@@ -322,11 +328,9 @@ class PipelineScheduleMulti(_Schedule):
                 f"{type(self).__name__}(use_full_backward={use_full_backward}): the schedule decides this. Leave it "
                 "out. [nd-arguments]"
             )
-        if args_chunk_spec is not None or kwargs_chunk_spec is not None:
-            raise NotImplementedError(
-                "chunk specs are not here: tensors are divided along their first dimension. [nd-unsupported]"
-            )
-        super().__init__(stages, n_microbatches, loss_fn, output_merge_spec, scale_grads)
+        super().__init__(
+            stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads
+        )
 
     def actions_of(self, rank: int) -> list[Action]:
         """Return the actions of a rank, in order."""

@@ -8,7 +8,10 @@ into; all others are single nodes, so that their code is not restricted.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from ndgrad._src.foundations.pytree import tree_leaves
@@ -26,6 +29,37 @@ class SplitPoint(enum.Enum):
     END = 2
 
 
+#: Function that notes a call of `pipe_split` in this context, or None.
+_note_split: ContextVar[Callable[[], None] | None] = ContextVar("note_split", default=None)
+
+
+def pipe_split() -> None:
+    """Mark the end of a stage in the forward of a module that `pipeline` divides. It does nothing elsewhere.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed.pipelining import pipe_split, pipeline
+    >>> class Net(ndgrad.nn.Module):
+    ...     def forward(self, x):
+    ...         y = x.exp()
+    ...         pipe_split()
+    ...         return y + x
+    >>> pipeline(Net(), (ndgrad.ones(2),)).num_stages
+    2
+    """
+    note = _note_split.get()
+    if note is not None:
+        note()
+
+
+@contextmanager
+def _noting(note: Callable[[], None]) -> Iterator[None]:
+    token = _note_split.set(note)
+    try:
+        yield
+    finally:
+        _note_split.reset(token)
+
+
 class _ChosenLeaves(Tracer):
     """Traces into the modules that contain a split point; others are leaves."""
 
@@ -35,6 +69,10 @@ class _ChosenLeaves(Tracer):
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         return module_qualified_name not in self._inside
+
+    def note_split(self) -> None:
+        """Record a call of `pipe_split` as a node of the graph."""
+        self.create_proxy("call_function", pipe_split, (), {})
 
 
 class _Stage(Module):
@@ -106,6 +144,20 @@ class Pipe:
         """
         return PipelineStage(self.get_stage_module(stage_index), stage_index, self.num_stages, device, group=group)
 
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Run all stages in this process, one after the other.
+
+        Args:
+            args, kwargs: arguments of the module.
+
+        Returns:
+            The results of the module, always a tuple.
+        """
+        found: Any = self.get_stage_module(0)(*args, **kwargs)
+        for i in range(1, self.num_stages):
+            found = self.get_stage_module(i)(*(found if isinstance(found, tuple) else (found,)))
+        return found if isinstance(found, tuple) else (found,)
+
     def __repr__(self) -> str:
         return f"Pipe of {self.num_stages} stages"
 
@@ -117,7 +169,7 @@ def pipeline(
     split_spec: dict[str, SplitPoint] | None = None,
     split_policy: Callable[[GraphModule], GraphModule] | None = None,
 ) -> Pipe:
-    """Trace a module and divide it into stages.
+    """Trace a module and divide it into stages: at the submodules in `split_spec`, or at calls of `pipe_split`.
 
     Args:
         module: module to divide.
@@ -143,14 +195,25 @@ def pipeline(
     missing = [name for name in spec if name not in known]
     if missing:
         raise ValueError(f"pipeline: no submodule is called {missing[0]!r}. There are {', '.join(known)}. [nd-key]")
-    inside = {""} | {".".join(name.split(".")[:i]) for name in spec for i in range(1, name.count(".") + 1)}
-    graph = _ChosenLeaves(inside).trace(module)
+    inside, wanted = _run_whole(module, mb_args, mb_kwargs or {})
+    if spec and inside:
+        raise ValueError(
+            "pipeline: the module calls pipe_split, and split_spec names places too. Give one of the two. "
+            "[nd-arguments]"
+        )
+    inside |= {""} | {".".join(name.split(".")[:i]) for name in spec for i in range(1, name.count(".") + 1)}
+    tracer = _ChosenLeaves(inside)
+    with _noting(tracer.note_split):
+        graph = tracer.trace(module)
     whole = GraphModule(module, graph)
     runs: list[list[Node]] = [[]]
     inputs = [n for n in graph.nodes if n.op == "placeholder"]
     output = next(n for n in graph.nodes if n.op == "output")
     for node in graph.nodes:
         if node.op in ("placeholder", "output"):
+            continue
+        if node.target is pipe_split:
+            runs.append([])
             continue
         at = spec.get(str(node.target)) if node.op == "call_module" else None
         if at is SplitPoint.BEGINNING and runs[-1]:
@@ -161,8 +224,40 @@ def pipeline(
     runs = [run for run in runs if run] or [[]]
     stages = _make_stages(module, runs, inputs, output)
     pipe = Pipe(stages, whole)
-    _check_result(pipe, module, mb_args, mb_kwargs or {})
+    _check_result(pipe, wanted, mb_args, mb_kwargs or {})
     return pipe
+
+
+def _run_whole(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[set[str], list[Any]]:
+    """Run the module on its arguments. Return the names of the modules that call `pipe_split`, with those around them,
+    and the shapes of the results.
+    """
+    running: list[str] = []
+    found: set[str] = set()
+    handles: list[Any] = []
+
+    def enter(name: str, *_: Any) -> None:
+        running.append(name)
+
+    def leave(*_: Any) -> None:
+        running.pop()
+
+    for name, part in module.named_modules():
+        handles += [part.register_forward_pre_hook(functools.partial(enter, name)), part.register_forward_hook(leave)]
+    was = module.training
+    module.eval()
+    try:
+        with _noting(lambda: found.update(running)):
+            wanted = _shapes(module(*args, **kwargs))
+    finally:
+        module.train(was)
+        for handle in handles:
+            handle.remove()
+    return found, wanted
+
+
+def _shapes(values: Any) -> list[Any]:
+    return [tuple(t.shape) for t in tree_leaves(values) if isinstance(t, Tensor)]
 
 
 def _make_stages(module: Module, runs: list[list[Node]], inputs: list[Node], output: Node) -> list[Module]:
@@ -210,20 +305,19 @@ def _adopt(stage: Module, module: Module, path: str) -> None:
         setattr(home, last, value)
 
 
-def _check_result(pipe: Pipe, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _check_result(pipe: Pipe, wanted: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Compare the shapes of the last stage's results with those of the module."""
-    was = module.training
-    module.eval()
+    modules = [pipe.get_stage_module(i) for i in range(pipe.num_stages)]
+    modes = [(part, part.training) for stage in modules for part in stage.modules()]
+    for stage in modules:
+        stage.eval()
     try:
-        wanted: Any = module(*args, **kwargs)
-        found: Any = pipe.get_stage_module(0)(*args, **kwargs)
-        for i in range(1, pipe.num_stages):
-            found = pipe.get_stage_module(i)(*(found if isinstance(found, tuple) else (found,)))
+        found = _shapes(pipe(*args, **kwargs))
     finally:
-        module.train(was)
-    forms = [[tuple(t.shape) for t in tree_leaves(v) if isinstance(t, Tensor)] for v in (wanted, found)]
-    if forms[0] != forms[1]:
+        for part, mode in modes:
+            part.training = mode
+    if found != wanted:
         raise RuntimeError(
-            f"pipeline: the stages give results of shapes {forms[1]}, and the module {forms[0]}. Its forward depends "
-            "on more than its arguments. [nd-shape]"
+            f"pipeline: the stages give results of shapes {found}, and the module {wanted}. Its forward depends on "
+            "more than its arguments. [nd-shape]"
         )

@@ -231,31 +231,21 @@ def multi_head_attention_forward(
             f"{name}: Need attn_mask if specifying the is_causal hint. Give the causal mask. [nd-arguments]"
         )
     head = embed // num_heads
-    q, k, v = _project_inputs(
-        query,
-        key,
-        value,
-        in_proj_weight,
-        in_proj_bias,
-        use_separate_proj_weight,
-        (q_proj_weight, k_proj_weight, v_proj_weight),
-    )
-    extra = 0
-    if bias_k is not None and bias_v is not None:
-        k = ops.cat(k, ops.expand(bias_k, shape=(1, batch, embed)), dim=0)
-        v = ops.cat(v, ops.expand(bias_v, shape=(1, batch, embed)), dim=0)
-        extra += 1
-    q = _heads(q, num_heads)
-    k = (
-        _heads(k, num_heads)
-        if static_k is None
-        else ops.reshape(static_k, shape=(batch, num_heads, *static_k.shape[1:]))
-    )
-    v = (
-        _heads(v, num_heads)
-        if static_v is None
-        else ops.reshape(static_v, shape=(batch, num_heads, *static_v.shape[1:]))
-    )
+    separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
+    extra, has_more = 0, bias_k is not None and bias_v is not None
+    if has_more or static_k is not None or static_v is not None:
+        q, k, v = _project_inputs(query, key, value, in_proj_weight, in_proj_bias, separate)
+        if has_more:
+            k = ops.cat(k, ops.expand(bias_k, shape=(1, batch, embed)), dim=0)
+            v = ops.cat(v, ops.expand(bias_v, shape=(1, batch, embed)), dim=0)
+            extra += 1
+        q = _heads(q, num_heads)
+        k, v = (
+            _heads(t, num_heads) if given is None else ops.reshape(given, shape=(batch, num_heads, *given.shape[1:]))
+            for t, given in ((k, static_k), (v, static_v))
+        )
+    else:
+        q, k, v = _project_to_heads(query, key, value, in_proj_weight, in_proj_bias, separate, num_heads)
     if add_zero_attn:
         zeros = ops.zeros_like(ops.detach(ops.slice(k, dim=2, start=0, stop=1, step=1)))
         k, v = ops.cat(k, zeros, dim=2), ops.cat(v, zeros, dim=2)
@@ -285,19 +275,38 @@ def _thirds(t: Tensor, dim: int) -> list[Tensor]:
 
 
 def _project_inputs(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    weight: Any,
-    bias: Tensor | None,
-    separate: bool,
-    weights: tuple[Any, Any, Any],
+    query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Tensor | None, separate: tuple[Any, Any, Any] | None
 ) -> list[Tensor]:
-    if not separate and query is key and key is value:
-        return _thirds(linear(query, weight, bias), 2)  # one product for all three
-    each = weights if separate else _thirds(weight, 0)
+    """Return the projections of query, key and value, each by its third of the weight or by a weight of its own."""
+    each = _thirds(weight, 0) if separate is None else separate
     biases = [None] * 3 if bias is None else _thirds(bias, 0)
     return [linear(t, w, b) for t, w, b in zip((query, key, value), each, biases, strict=True)]
+
+
+def _project_to_heads(
+    query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Tensor | None, separate: tuple[Any, Any, Any] | None,
+    heads: int,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Return the projections of query, key and value as heads. Those of the same tensor are one product."""
+    if separate is not None or key is not value:
+        return tuple([_heads(t, heads) for t in _project_inputs(query, key, value, weight, bias, separate)])
+    if query is key:
+        return _split_heads(linear(query, weight, bias), 3, heads)
+    embed = query.shape[2]
+
+    def project(t: Tensor, first: int, last: int) -> Tensor:
+        part = ops.slice(weight, dim=0, start=first, stop=last, step=1)
+        return linear(t, part, None if bias is None else ops.slice(bias, dim=0, start=first, stop=last, step=1))
+
+    return (_heads(project(query, 0, embed), heads), *_split_heads(project(key, embed, 3 * embed), 2, heads))
+
+
+def _split_heads(t: Tensor, count: int, heads: int) -> tuple[Tensor, ...]:
+    """Return the parts of (L, N, count E) as (N, heads, L, E / heads)."""
+    length, batch, size = t.shape
+    t = ops.reshape(t, shape=(length, batch, count, heads, size // (count * heads)))
+    parts: tuple[Tensor, ...] = ops.unbind(ops.permute(t, dims=(2, 1, 3, 0, 4)), dim=0)
+    return parts
 
 
 def _heads(t: Tensor, heads: int) -> Tensor:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.placement import CPU
+from ndgrad._src.arrays.precision import is_floating
 from ndgrad._src.core.detach_checks import as_number
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.inplace import write
@@ -94,6 +96,11 @@ def _check_index(name: str, index: Tensor) -> None:
 
 
 def _shorten(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
+    if weight.run_op is not None:  # a rank may have a part of a row, whose norm is another
+        raise NotImplementedError(
+            f"embedding(max_norm={max_norm}): the table is a {type(weight).__name__}, whose rows are not shortened in "
+            "place. Leave max_norm out, and scale the table in the optimizer's step. [nd-unsupported]"
+        )
     used = wrap_like(weight, np.unique(np.asarray(values_to_check(index))))
     with no_grad():
         rows = ops.index_select(weight, used, dim=0)
@@ -143,6 +150,14 @@ def embedding_bag(
             [100.]])
     """
     name = "embedding_bag"
+    if np_dtype(weight).kind == "i" and is_floating(np_dtype(input)):
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            UserWarning,
+            stacklevel=2,
+        )
+        input, weight = weight, input
     if per_sample_weights is not None and tuple(per_sample_weights.shape) != tuple(input.shape):
         raise ValueError(
             f"{name}: per_sample_weights of shape {tuple(per_sample_weights.shape)} must have the shape "

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from ndgrad._src.arrays.device_kernels import blend_into
+from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import finfo, is_floating, is_half
 from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.inplace import write
-from ndgrad._src.core.modes import process
+from ndgrad._src.core.modes import modes, process
 from ndgrad._src.core.variable import np_dtype, requires_grad, wrap
+from ndgrad._src.core.versions import Storage, storage_of
 from ndgrad._src.ops import normalization, padding, pooling  # noqa: F401
 from ndgrad._src.ops.fill import copy
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
@@ -201,7 +204,10 @@ def batch_norm(
     out, mean, variance = normalization.native_batch_norm(input, w, b, dim=dim, eps=eps)
     if count and (running_mean is not None or running_var is not None):
         given = [t for t in (running_mean, running_var) if t is not None]
-        if not process.busy and not any(map(requires_grad, given)) and mean.__class__ in TENSOR_TYPES:
+        is_plain = mean.__class__ in TENSOR_TYPES
+        if is_plain and _blend_on_device(running_mean, running_var, mean, variance, momentum, count):
+            return out
+        if is_plain and not process.busy and not any(map(requires_grad, given)):
             # Nothing would be recorded, so no mode is entered.
             mean, variance = (wrap(t.__class__, t._array) for t in (mean, variance))
             _move_statistics(running_mean, running_var, mean, variance, momentum, count)
@@ -209,6 +215,34 @@ def batch_norm(
             with no_grad():
                 _move_statistics(running_mean, running_var, mean, variance, momentum, count)
     return out
+
+
+def _blend_on_device(
+    running_mean: Any, running_var: Any, mean: Tensor, variance: Tensor, momentum: float, count: int
+) -> bool:
+    """Move running statistics on a device by one kernel. Return False for tensors with more than plain memory, and in
+    modes other than autocast.
+    """
+    if process.busy and (process.open or process.dispatching or not modes().is_alone_with_autocast()):
+        return False
+    arrays: list[Any] = []
+    storages: list[Any] = []
+    for t in (running_mean, running_var):
+        if t is None:
+            arrays.append(None)
+            continue
+        if t.__class__ not in TENSOR_TYPES or t._meta is not None or t._node is not None or not is_on_device(t._array):
+            return False
+        storage = t._storage or storage_of(t)
+        if storage.__class__ is not Storage or storage.keeps:
+            return False
+        arrays.append(t._array)
+        storages.append(storage)
+    if not blend_into(arrays, (mean._array, variance._array), (1.0, count / (count - 1)), momentum):
+        return False
+    for storage in storages:
+        storage.bump("batch_norm")
+    return True
 
 
 def _move_statistics(

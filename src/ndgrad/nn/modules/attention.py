@@ -146,7 +146,8 @@ class MultiheadAttention(Module):
         self._check(query, key, value, key_padding_mask, attn_mask)
         batched = query.dim() == 3
         if self.batch_first and batched:
-            query, key, value = (t.transpose(0, 1) for t in (query, key, value))
+            moved = {id(t): t.transpose(0, 1) for t in (query, key, value)}  # the same tensor stays the same
+            query, key, value = moved[id(query)], moved[id(key)], moved[id(value)]
         out, weights = F.multi_head_attention_forward(
             query,
             key,

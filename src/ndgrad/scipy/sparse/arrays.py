@@ -256,6 +256,9 @@ class SparseArray:
 
     todense = toarray
 
+    def eliminate_zeros(self) -> None:
+        """Do nothing: an entry that is zero stays, because it may have a derivative."""
+
     def to_scipy(self) -> Any:
         """Return SciPy's array of the same values, without derivatives."""
         sparse = scipy_module("sparse", "SparseArray.to_scipy")

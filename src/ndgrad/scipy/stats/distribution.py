@@ -135,6 +135,10 @@ METHODS = (
 )  # fmt: skip
 
 
+#: SciPy's functions for the distribution with loc 0 and scale 1. Programs call them because they check nothing.
+_STANDARD_FORMS = frozenset("_pdf _logpdf _pmf _logpmf _cdf _logcdf _sf _logsf _ppf _isf".split())
+
+
 class Distribution:
     """Parameters, moments and draws of continuous and discrete distributions."""
 
@@ -159,6 +163,9 @@ class Distribution:
 
     def __getattr__(self, name: str) -> Any:
         """Return SciPy's other attributes of the distribution (moment, expect, ...), for constants."""
+        if name in _STANDARD_FORMS:
+            method = getattr(self, name[1:])
+            return lambda x, *shapes: method(x, *shapes)  # without loc and scale
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return wrap_member(f"{self.name}.{name}", getattr(scipys(self.name), name))

@@ -12,7 +12,6 @@ from ndgrad._src.arrays.dtypes import float64
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.tensor.functions.data import as_tensor, tensor
 from ndgrad._src.tensor.functions.join import stack
-from ndgrad._src.tensor.tensor_class import Tensor
 
 #: Type codes of arrays without numbers, which cannot become tensors. Libraries import it.
 np_str_obj_array_pattern = re.compile(r"[SaUO]")
@@ -45,11 +44,16 @@ def default_convert(data: Any) -> Any:
     return _same_sequence(data, [default_convert(v) for v in data]) if isinstance(data, Sequence) else data
 
 
+CollateFunction: TypeAlias = Callable[..., Any]
+CollateMap: TypeAlias = "dict[type | tuple[type, ...], CollateFunction]"
+
+
 def default_collate(batch: Sequence[Any]) -> Any:
     """Return a batch of samples.
 
     Tensors and arrays of equal shape are stacked, numbers become a tensor (floats in float64), strings are unchanged.
-    Mappings, named tuples and sequences become containers of batches.
+    Mappings, named tuples and sequences become containers of batches. A class that `default_collate_fn_map` names is
+    collated by its function there.
 
     Args:
         batch: samples of one structure.
@@ -61,28 +65,27 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 def collate(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
-    """Return a batch of samples, made by functions for single classes of samples.
+    """Return a batch of samples, whose elements are collated by the functions of a table.
 
     Args:
         batch: samples of one structure.
-        collate_fn_map: function for each class, or tuple of classes, of samples: `f(batch, *, collate_fn_map)`.
-            Containers of other classes are batched item by item.
-
-    >>> from ndgrad.utils.data.collate import collate, default_collate_fn_map
-    >>> join = {str: lambda batch, *, collate_fn_map=None: "".join(batch)}
-    >>> collate([(1, "a"), (2, "b")], collate_fn_map=default_collate_fn_map | join)
-    [tensor([1, 2]), 'ab']
+        collate_fn_map: functions by class, or by several classes. A function takes the samples, and the table as
+            `collate_fn_map`. An entry of the sample's own class comes before those of its base classes. Containers
+            without an entry are collated element by element.
     """
     first = batch[0]
-    if collate_fn_map is not None:
-        made = collate_fn_map.get(type(first))
-        if made is None:
-            made = next((make for kind, make in collate_fn_map.items() if isinstance(first, kind)), None)
-        if made is not None:
-            return made(batch, collate_fn_map=collate_fn_map)
+    table = collate_fn_map or {}
+    function = table.get(type(first))
+    if function is None:
+        function = next((made for kinds, made in table.items() if isinstance(first, kinds)), None)
+    if function is not None:
+        return function(batch, collate_fn_map=collate_fn_map)
+
+    def collate_part(part: Sequence[Any]) -> Any:
+        return collate(part, collate_fn_map=collate_fn_map)
+
     if isinstance(first, Mapping):
-        columns = {key: collate([sample[key] for sample in batch], collate_fn_map=collate_fn_map) for key in first}
-        return _same_mapping(first, columns)
+        return _same_mapping(first, {key: collate_part([sample[key] for sample in batch]) for key in first})
     if isinstance(first, Sequence):
         sizes = {len(sample) for sample in batch}
         if len(sizes) > 1:
@@ -90,41 +93,50 @@ def collate(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -
                 "default_collate: each element in list of batch should be of equal size, "
                 f"but there are {sorted(sizes)}. Give a collate_fn that pads them, or keeps them apart. [nd-loader]"
             )
-        parts = [collate(column, collate_fn_map=collate_fn_map) for column in zip(*batch, strict=True)]
+        columns = [collate_part(column) for column in zip(*batch, strict=True)]
         if _is_named_tuple(first):
-            return type(first)(*parts)
-        return parts if isinstance(first, tuple) else _same_sequence(first, parts)
+            return type(first)(*columns)
+        return columns if isinstance(first, tuple) else _same_sequence(first, columns)
     raise TypeError(_refusal_text(first, ""))
 
 
-def _stack_tensors(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+def collate_tensor_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    """Return tensors of equal shape as one tensor with a dimension for the samples."""
     return _stack(batch)
 
 
-def _stack_arrays(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    """Return arrays or NumPy's numbers as a tensor with a dimension for the samples."""
     if batch[0].dtype.kind not in "biufcV":
         raise TypeError(_refusal_text(batch[0], f" of dtype {batch[0].dtype}"))
     return _stack([as_tensor(sample) for sample in batch])
 
 
-def _join_floats(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+def collate_float_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    """Return floats as a tensor of float64."""
     return tensor(list(batch), dtype=float64)
 
 
-def _join_integers(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+def collate_int_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    """Return integers or bools as a tensor."""
     return tensor(list(batch))
 
 
-def _keep(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+def collate_str_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    """Return strings as they are."""
     return batch
 
 
-CollateMap: TypeAlias = dict[Any, Callable[..., Any]]
-#: Function for each class of samples in `default_collate`. Libraries add their classes.
+#: Functions of `default_collate` by class. A program may add classes of its own.
 default_collate_fn_map: CollateMap = {
-    Tensor: _stack_tensors, Variable: _stack_tensors, np.ndarray: _stack_arrays, np.generic: _stack_arrays,
-    float: _join_floats, int: _join_integers, str: _keep, bytes: _keep,
-}  # fmt: skip
+    Variable: collate_tensor_fn,
+    np.ndarray: collate_numpy_array_fn,
+    np.generic: collate_numpy_array_fn,
+    float: collate_float_fn,
+    int: collate_int_fn,
+    str: collate_str_fn,
+    bytes: collate_str_fn,
+}
 
 
 def _stack(tensors: Sequence[Any]) -> Any:

@@ -29,6 +29,8 @@ from ndgrad.utils.data.transport import forget, has_shared_memory, sweep, unpack
 from ndgrad.utils.data.worker import Epoch, Failure, Setup, run
 
 T_co = TypeVar("T_co", covariant=True)
+#: Type of collate functions, under torch's name.
+_collate_fn_t = Callable[[list[Any]], Any]
 
 # torch's names of these types, which libraries import.
 _collate_fn_t = Callable[[list[Any]], Any]
@@ -130,12 +132,14 @@ class DataLoader(Generic[T_co]):
         self._kept: _Workers | None = None
 
     def __iter__(self) -> Iterator[Any]:
-        seed = draw_seed(self.generator)  # without workers too, as in torch
         if not self.num_workers:
+            draw_seed(self.generator)  # without workers too, as in torch
             return _SingleProcessDataLoaderIter(self)
         if not self.persistent_workers:
-            return _MultiProcessingDataLoaderIter(self, _Workers(self), seed)
+            return _MultiProcessingDataLoaderIter(self, _Workers(self), draw_seed(self.generator))
+        seed = None  # workers that persist go on with their random numbers
         if self._kept is None or self._kept.is_closed:
+            seed = draw_seed(self.generator)
             self._kept = _Workers(self)
         self._kept.start_over()
         return _MultiProcessingDataLoaderIter(self, self._kept, seed)
@@ -260,7 +264,7 @@ def _stop(processes: list[Any], connections: list[Any], prefix: str | None) -> N
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """A pass over the data by workers."""
 
-    def __init__(self, loader: DataLoader[Any], workers: _Workers, seed: int) -> None:
+    def __init__(self, loader: DataLoader[Any], workers: _Workers, seed: int | None) -> None:
         self.loader = loader
         self.workers = workers
         self.epoch = workers.epoch

@@ -89,9 +89,9 @@ class Failure:
 
 @dataclass(frozen=True)
 class Epoch:
-    """The beginning of a pass over the data."""
+    """The beginning of a pass over the data. Without a seed, the worker's random numbers go on."""
 
-    seed: int
+    seed: int | None
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,13 @@ def run(setup: Setup, connection: Connection, parent: int) -> None:
         if task is None:
             return
         if isinstance(task, Epoch):
-            seed = (task.seed + setup.number) % 2**63
-            _info = WorkerInfo(setup.number, setup.count, seed, setup.dataset)
-            random.seed(seed)
-            manual_seed(seed)
-            # Users' code draws from it. The seed is torch's.
-            np.random.seed(make_numpy_seed(task.seed, setup.number))  # noqa: NPY002
+            if task.seed is not None:
+                seed = (task.seed + setup.number) % 2**63
+                _info = WorkerInfo(setup.number, setup.count, seed, setup.dataset)
+                random.seed(seed)
+                manual_seed(seed)
+                # Users' code draws from it. The seed is torch's.
+                np.random.seed(make_numpy_seed(task.seed, setup.number))  # noqa: NPY002
             fetch, failed = None, None
             try:
                 if not started and setup.init is not None:

@@ -19,11 +19,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._src.arrays.special_source import special
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
 Array = Any
 
@@ -324,7 +327,7 @@ def student_shape(df: Array, t: Array, order: int) -> Array:
     return _apply_in_blocks(lambda df, t: _student(df, t, order), df, t)
 
 
-def student_log_density(df: Any, keep: Any, log_keep: Any, order: int, gammas: Any) -> Any:
+def student_log_density(df: Payload, keep: Any, log_keep: Any, order: int, gammas: Any) -> Any:
     """Return the derivative of log p in df of the given order, for keep = df / (df + t^2).
 
     `gammas(k, s)` is polygamma(k, (df + s) / 2). log p = lgamma((v+1)/2) - lgamma(v/2) - log(pi v)/2 + (v+1)/2 f with f

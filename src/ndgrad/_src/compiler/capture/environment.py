@@ -37,6 +37,7 @@ from ndgrad._src.compiler.capture.loop_source import LoopLog
 from ndgrad._src.compiler.capture.opaque_names import describe_cache
 from ndgrad._src.compiler.capture.reachable_objects import ReachableObjects
 from ndgrad._src.compiler.capture.tensor_facts import get_facts, has_facts
+from ndgrad._src.compiler.capture.trace_reasons import Reason, describe_facts, describe_items, describe_value
 from ndgrad._src.core.variable import Variable
 
 #: Marks a slot without a placeholder. None would not do, because it may be a value of the function.
@@ -222,7 +223,8 @@ class Environment:
                 return reason
         for t, known, _, label in tensors:
             if id(t) not in moved and known is not None and get_facts(t) != known:
-                return f"{label}: a tensor has another shape, dtype, layout or requires_grad than before"
+                cause = f"{label} is a tensor of another kind"
+                return Reason(cause, describe_facts(label, get_facts(t), known) or cause)
         return self._accept_replacements(moved) if moved else None
 
     def _compare(self, slots: CapturedSlots, now: list[Any], moved: dict[int, list[Any]]) -> str | None:
@@ -233,7 +235,7 @@ class Environment:
         if slots.form is not None and slots.form[0] == "keys":
             return f"{slots.what} are others" if self._has_other_keys(slots, now) else None
         if len(now) != len(then):
-            return f"{slots.what} has other items"
+            return describe_items(slots, now)
         for i, (a, b) in enumerate(zip(now, then, strict=True)):
             if a is b:
                 continue
@@ -245,7 +247,7 @@ class Environment:
                     self.generation += 1
             elif not (isinstance(a, Variable) and isinstance(b, Variable)):
                 if not self.adopt(slots, i, a):
-                    return f"{slots.label(i)} has changed"
+                    return describe_value(slots.label(i), a, b)
             else:
                 entry = moved.setdefault(id(b), [a, 0])
                 if entry[0] is not a:
@@ -284,7 +286,9 @@ class Environment:
             if count != places or (id(now) in self.tensors and id(now) not in moved):
                 return f"{label} is another tensor"
             if known is None or not has_facts(now._array) or get_facts(now) != known:
-                return f"{label} is a tensor of another kind"
+                cause = f"{label} is a tensor of another kind"
+                facts = get_facts(now) if known is not None and has_facts(now._array) else None
+                return Reason(cause, (facts and describe_facts(label, facts, known)) or cause)
         if len({id(now) for now, _ in moved.values()}) != len(moved):
             return "two tensors have become one"
         entries = {before: self.tensors.pop(before) for before in moved}

@@ -155,3 +155,14 @@ class Sequences:
         out: list[list[Any]] = [[None] * rounds for _ in sources]
         last = space["run"](rounds, first, out)
         return out, last
+
+    def count_while(self, condition: str, following: list[str], first: list[Any], most: int) -> int:
+        """Return the number of rounds before which a condition on carried numbers holds; 0 if there are more than `most`."""
+        names = [f"c{k}" for k in range(len(following))]
+        lines = ["def run(most, first):", f"    {', '.join(names)}, = first", "    count = 0"]
+        lines += [f"    while count <= most and ({condition}):", f"        {', '.join(names)}, = {', '.join(following)},"]
+        lines += ["        count += 1", "    return count"]
+        space: dict[str, Any] = {f"table{k}": table for k, table in enumerate(self.tables)}
+        exec(compile("\n".join(lines), "<ndgrad loop>", "exec"), space)  # expressions of numbers, written above
+        count: int = space["run"](most, first)
+        return count if count <= most else 0

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -46,6 +47,28 @@ class LoopRefused(GraphBreak):
     is_cured = True
 
 
+class Mixed:
+    """Value of a variable that is of another kind on each side of a branch. Only code that assigns it again may follow."""
+
+    __slots__ = ("loop", "name")
+
+    def __init__(self, loop: Loop, name: str) -> None:
+        self.loop = loop
+        self.name = name
+
+    def refuse(self, *_: Any, **__: Any) -> NoReturn:
+        self.loop.refuse(f"the values of a tensor decide whether {self.name} is a number, a tensor or another object, or which")
+
+    __bool__ = __index__ = __int__ = __float__ = __hash__ = __iter__ = __len__ = __array__ = __call__ = refuse
+    __getitem__ = __setitem__ = __contains__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = refuse
+    __neg__ = __pos__ = __abs__ = __matmul__ = __rmatmul__ = __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = refuse
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __invert__ = __str__ = __format__ = refuse
+
+    def __getattr__(self, name: str) -> Any:
+        self.refuse()
+
+
 class _ProbeTracer(BodyTracer):
     """The tracer of a probe. It notes the arrays from outside that a body reads."""
 
@@ -62,6 +85,10 @@ class _ProbeTracer(BodyTracer):
     def traced(self, op: Any, arrays: Sequence[Any], settings: Any) -> Any:
         self._note(arrays)
         return super().traced(op, arrays, settings)
+
+    def argument(self, array: Any) -> Any:
+        self._note([array])  # a program inside, such as a branch, reads it
+        return super().argument(array)
 
     def _note(self, arrays: Sequence[Any]) -> None:
         for a in arrays:
@@ -90,8 +117,42 @@ class RunningRounds:
     def pop(self) -> None:
         self._list().pop()
 
+    def replace(self, frames: list[LoopRound]) -> list[LoopRound]:
+        """Let other rounds run, and return those that ran before."""
+        before = self._list()
+        self._local.frames = frames
+        return before
+
 
 running_rounds = RunningRounds()
+
+
+class RoundContext:
+    """The rounds that run now. A derivative runs parts of them again after they have ended."""
+
+    def __init__(self) -> None:
+        self._frames = [(f, f.loop.start, f.loop.stop, f.loop.period) for f in running_rounds]
+
+    @contextmanager
+    def resumed(self) -> Iterator[None]:
+        """Context in which these rounds run."""
+        frames = self._frames
+        before = [(f.loop._frame, f.loop.start, f.loop.stop, f.loop.period) for f, *_ in frames]
+        outer = running_rounds.replace([f for f, *_ in frames])
+        for f, start, stop, period in frames:
+            f.loop._frame, f.loop.start, f.loop.stop, f.loop.period = f, start, stop, period
+        try:
+            yield
+        finally:
+            running_rounds.replace(outer)
+            for (f, *then), (frame, *now) in zip(frames, before, strict=True):
+                loop = f.loop
+                loop._frame = frame
+                found = [loop.start, loop.stop, loop.period]
+                if found == then:
+                    loop.start, loop.stop, loop.period = now
+                elif then != now:  # a condition on the index has divided the loop, after it has ended
+                    loop.has_restarted = True
 
 
 class Roles:
@@ -114,13 +175,15 @@ class Roles:
         #: Permutation of the objects of in-place variables after one round.
         self.moves: dict[str, str] = {}
         self.final: dict[str, Any] = {}
+        #: Rows that one side of a branch writes, by key.
+        self.conditional: dict[Any, None] = {}
 
     def state(self) -> Any:
         """Return everything that another probe may change."""
         return (
             [*self.carried], [*self.in_place], dict(self.numbers), [*self.last], self.recurrences, [*self.reads],
             [(k, w.is_opened) for k, w in self.writes.items()], [*self.number_rows], [*map(id, self.lists)],
-            dict(self.moves),
+            dict(self.moves), [*self.conditional],
         )  # fmt: skip
 
 
@@ -140,6 +203,13 @@ class LoopRound:
         self.appended: list[tuple[Any, Any]] = []
         self.made_lists: list[Any] = []
         self.numbers: dict[Any, Any] = {}
+        #: Numbers that rounds of an unbounded loop change, as tensors.
+        self.scalars: list[Any] = []
+
+    @property
+    def first_numbers(self) -> list[Any]:
+        """Return the first values of the numbers that rounds change."""
+        return [self.values[n] for n in self.roles.numbers]
 
     # ----- running ----------------------------------------------------------------------------------------------------
 
@@ -187,7 +257,7 @@ class LoopRound:
         """Run a round on tensors without values."""
         roles, loop = self.roles, self.loop
         self.tracer = tracer = _ProbeTracer(find_tracer())
-        count = -1
+        carried = {name: LoopNumber(loop, f"c{k}", True) for k, name in enumerate(roles.numbers)}
         with observing(tracer):
             watch = Watch(tracer.make_input)
             for name, value in self.values.items():
@@ -196,8 +266,7 @@ class LoopRound:
                     if name in roles.in_place:
                         value = tensor_ops.clone(value)
                 elif name in roles.numbers:
-                    count += 1
-                    value = LoopNumber(loop, f"c{count}", True)
+                    value = carried[name]
                 elif name in roles.last:
                     value = UNBOUND
                 self.given[name] = value
@@ -255,6 +324,8 @@ class LoopRound:
             elif isinstance(value, LoopNumber) and value.loop is self.loop:
                 if not self._note_loop_number(name, value, following):
                     return False
+            elif type(value) is Mixed:
+                self._note_mixed(name, value)
             elif type(value) in _NUMBERS and type(self.values[name]) in _NUMBERS and math.isfinite(value):
                 roles.numbers.setdefault(name, "")
                 following[name] = f"({value!r})"
@@ -300,6 +371,12 @@ class LoopRound:
         self.roles.numbers.setdefault(name, "")
         following[name] = value.source
         return True
+
+    def _note_mixed(self, name: str, value: Mixed) -> None:
+        """Note a variable that a branch binds to different kinds of objects: no code may read it."""
+        note = self.loop.note_
+        if name in note.live or not (name in note.temporary or self.values[name] is UNBOUND):
+            value.refuse()
 
     def _note_object(self, name: str, value: Any) -> bool:
         """Note the role of a variable that a round binds to any other object."""

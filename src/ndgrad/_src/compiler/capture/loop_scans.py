@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.compiler.capture.loop_numbers import LoopNumber
-from ndgrad._src.compiler.capture.loop_rounds import LoopRound, Roles
+from ndgrad._src.compiler.capture.loop_rounds import LoopRound, Roles, RoundContext
 from ndgrad._src.compiler.capture.loop_rows import RowRead, RowWrite, as_class_of, gather_rows, row_index, scatter_rows
 from ndgrad._src.compiler.capture.loop_source import UNBOUND
 from ndgrad._src.core.variable import Variable, wrap
 from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.tensor.tensor_class import Tensor
 
 if TYPE_CHECKING:
     from ndgrad._src.compiler.capture.python_loops import Loop
@@ -33,7 +34,12 @@ class LoopScan:
         self.roles = roles
         #: Variables at the start. Derivatives run the body again after the loop has changed them.
         self.values = dict(values)
+        stop = loop.note_.stop
+        #: Condition that ends the loop, a tensor; None if the number of rounds is known.
+        self.stop = stop if stop is not None and isinstance(values[stop], Variable) else None
         self.part = loop.start, loop.stop, loop.period
+        #: Rounds of the loops around. Their derivatives run the body after they have ended.
+        self.around = RoundContext()
         self.carry: list[Any] = []
         self.rows: list[Any] = []
         count = loop.rounds
@@ -60,6 +66,8 @@ class LoopScan:
                 loop.refuse("two statements write the same row of an array")
         for key, read in roles.reads.items():
             self._resolve(key, read, by_array.get(id(read.array), []))
+        if self.stop is not None:  # number of rounds before the end
+            self.carry.append(wrap(Tensor, np.zeros((), np.int64)))
         for key, array in self._number_rows.items():
             self.rows.append(wrap(key[1], array))
 
@@ -133,14 +141,13 @@ class LoopScan:
         roles, loop = self.roles, self.loop
         frame = LoopRound(loop, roles, self.values)
         given = iter(carry)
-        count = -1
+        carried = {name: LoopNumber(loop, f"c{k}", True) for k, name in enumerate(roles.numbers)}
         tensors = {n: next(given) for n in roles.carried}
         for n, value in self.values.items():
             if n in tensors:
                 value = tensor_ops.clone(tensors[n]) if n in roles.in_place else tensors[n]
             elif n in roles.numbers:
-                count += 1
-                value = LoopNumber(loop, f"c{count}", True)
+                value = carried[n]
             elif n in roles.last:
                 value = UNBOUND
             frame.given[n] = value
@@ -155,12 +162,13 @@ class LoopScan:
             frame.rows[key] = next(left)
         for key in self._number_rows:
             frame.numbers[key] = next(left)
-        outer = loop.start, loop.stop, loop.period
-        loop.start, loop.stop, loop.period = self.part
-        try:
-            made = frame.run(body)
-        finally:
-            loop.start, loop.stop, loop.period = outer
+        with self.around.resumed():
+            outer = loop.start, loop.stop, loop.period
+            loop.start, loop.stop, loop.period = self.part
+            try:
+                made = frame.run(body)
+            finally:
+                loop.start, loop.stop, loop.period = outer
         if {*frame.written} != {*roles.writes}:
             loop.refuse("rounds differ in the rows that they write")
         if [*map(id, [items for items, _ in frame.appended])] != [*map(id, roles.lists)]:
@@ -171,6 +179,8 @@ class LoopScan:
             if read.index and any(item != slice(None) for item in read.index):
                 row = row[read.index]
             following += [row, *chains[key][:-1]]
+        if self.stop is not None:
+            following.append(tensor_ops.add(next(given), tensor_ops.logical_not(tensors[self.stop])))
         if not all(isinstance(v, Variable) for v in following):
             loop.refuse("a variable changes its kind")
         ys = [frame.written[key] for key in roles.writes]
@@ -205,7 +215,33 @@ class LoopScan:
             values[n] = objects[place]
         for n, value in zip(roles.last, carry[len(roles.carried) :], strict=False):
             values[n] = value
+        if self.stop is not None:
+            self._select_numbers(values, carry[-1])
         values.update(self.after)
+
+    def _select_numbers(self, values: dict[str, Any], executed: Any) -> None:
+        """Set the numbers that the code after the loop reads to those of the last round before the end."""
+        loop, roles = self.loop, self.roles
+        found: dict[str, tuple[str, list[Any]]] = {}
+        following, first = roles.recurrences or ([], [])
+        for name, source, start in zip(roles.numbers, following, first, strict=True):
+            found[name] = source, [start]
+        for name, value in roles.final.items():
+            if isinstance(value, LoopNumber):
+                found[name] = value.source, [values[name]]
+        found = {n: v for n, v in found.items() if n in loop.note_.live}
+        if not found:
+            return
+        if self.part != (0, loop.count, 1):
+            loop.refuse(f"{next(iter(found))} is read after a loop of several parts, whose end depends on values of tensors")
+        lists, _ = loop.sequences.carried_values([source for source, _ in found.values()], following, first, loop.rounds)
+        for (name, (_, start)), numbers in zip(found.items(), lists, strict=True):
+            start = start if type(start[0]) is type(numbers[0]) else [numbers[0]]  # the first round assigns it
+            kinds = {type(v) for v in (*start, *numbers)}
+            if kinds not in ({int}, {float}):
+                loop.refuse(f"{name} is a number of several kinds, whose last value depends on values of tensors")
+            table = wrap(Tensor, np.array([*start, *numbers]))
+            self.after[name] = loop.as_number(table[executed])
 
 
 def bind_variables(body: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,6 +14,26 @@ is replaced by code in which each loop can be run from a function of one round:
                                       i, u = plan.run(body, (i, u))
 
 `ndgrad._src.compiler.capture.python_loops` has the plan. Outside of a trace, and in other threads, `roll` returns None.
+A `while` loop has a second function, for its condition.
+
+Note [Bodies without jumps]
+Values of tensors may decide what a round does, and then both sides of an `if` become functions of the variables that
+they assign. So a body must not jump. The code behind an `if` with a `continue` moves into its other side. A `break`
+becomes a variable, and a round does nothing once it is true:
+
+    for x in xs:                  def body(item, s, x, stop):
+        if x < 0:                     def rest(s, x, stop):
+            continue                      x = item
+        s = s + x                         def nothing(s, stop): return s, stop
+        if s > 9:                         def add(s, stop):
+            break                             s = s + x
+                                              def leave(stop): return (True,)
+                                              def stay(stop): return (stop,)
+                                              (stop,) = plan.choose(s > 9, leave, stay, (stop,))
+                                              return s, stop
+                                          s, stop = plan.choose(x < 0, nothing, add, (s, stop))
+                                          return s, x, stop
+                                      return plan.choose(plan.negate(stop), rest, ...)
 
 Note [The source is the code]
 The source in the file may be newer than the function, and decorators may have changed the code. So the source is
@@ -68,7 +88,6 @@ _REFUSED: dict[type[ast.AST], str] = {
     ast.Match: "it has a match statement",
     ast.Raise: "it raises",
     ast.Assert: "it has an assertion",
-    ast.While: "it contains a while loop",
 }
 
 
@@ -109,6 +128,8 @@ class LoopLog:
         #: Reasons, and numbers of rounds, by file and line.
         self.refused: dict[str, str] = {}
         self.rolled: dict[str, int] = {}
+        #: Number of rounds of `while` loops that run as written.
+        self.rounds: dict[str, int] = {}
         #: Code of the functions with loops.
         self.codes: Sequence[RewrittenCode] = ()
         #: Loops that this trace has begun to roll up; and those whose rounds run now, the innermost last.
@@ -121,7 +142,7 @@ class LoopLog:
         """Note that a trace begins in which functions have this code."""
         self.codes = codes
         self.begun, self.running = [], []
-        self.rolled = {}
+        self.rolled, self.rounds = {}, {}
 
     def blame(self, reason: str) -> bool:
         """Refuse the loops that may have caused a graph break, so that another trace decides without them. Return
@@ -158,10 +179,11 @@ def may_have_loops(code: types.CodeType) -> bool:
         inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
     ):
         return False
-    return any(_FOR in part.co_code[::2] or "while" in part.co_name for part in codes_in(code))
+    return any(not _LOOPS.isdisjoint(part.co_code[::2]) for part in codes_in(code))
 
 
-_FOR = dis.opmap["FOR_ITER"]
+#: Instructions that jump backwards.
+_LOOPS = frozenset([op for name, op in dis.opmap.items() if "BACKWARD" in name])
 
 
 @contextmanager
@@ -343,9 +365,18 @@ def _method(plan: str, name: str, *arguments: ast.expr) -> ast.Call:
 class LoopNote:
     """A loop of a source file."""
 
-    __slots__ = ("live", "names", "reason", "where")
+    __slots__ = ("assigned", "live", "names", "reason", "stop", "temporary", "where")
 
-    def __init__(self, where: str, reason: str | None, names: tuple[str, ...], live: frozenset[str]) -> None:
+    def __init__(
+        self,
+        where: str,
+        reason: str | None,
+        names: tuple[str, ...],
+        live: frozenset[str],
+        temporary: frozenset[str],
+        assigned: frozenset[str],
+        stop: str | None,
+    ) -> None:
         #: File and line.
         self.where = where
         #: Reason why its source cannot be a body of one round; None if it can.
@@ -353,6 +384,11 @@ class LoopNote:
         #: Variables that it assigns or whose elements it sets, and those that the rest of the function reads.
         self.names = names
         self.live = live
+        #: Variables that each round assigns before it reads them, and all that it assigns.
+        self.temporary = temporary
+        self.assigned = assigned
+        #: Variable that a `break` sets; None without one.
+        self.stop = stop
 
 
 class _Rewriter:
@@ -372,49 +408,64 @@ class _Rewriter:
         start = ast.Assign([_store("_nd_loops")], ast.Constant(_MARK))
         return [ast.copy_location(start, self.function.body[0]), *body] if self.notes else None
 
-    def _statements(self, statements: Sequence[ast.stmt], plan: str | None, leave: Callable[[], ast.stmt] | None = None) -> list[ast.stmt]:
+    def _statements(self, statements: Sequence[ast.stmt], plan: str | None) -> list[ast.stmt]:
         found: list[ast.stmt] = []
         for s in statements:
-            made = self._statement(s, plan, leave)
+            made = self._statement(s, plan)
             for m in made:
                 if not hasattr(m, "lineno"):
                     ast.copy_location(m, s)
             found += made
         return found
 
-    def _statement(self, s: ast.stmt, plan: str | None, leave: Callable[[], ast.stmt] | None) -> list[ast.stmt]:
-        if isinstance(s, ast.For):
+    def _statement(self, s: ast.stmt, plan: str | None) -> list[ast.stmt]:
+        if isinstance(s, (ast.For, ast.While)):
             return self._loop(s, plan)
-        if isinstance(s, ast.Continue) and leave is not None:
-            return [leave()]
-        if isinstance(s, ast.Assign) and plan is not None:
-            return self._assign(s, plan)
-        if isinstance(s, ast.AugAssign) and plan is not None:
-            return self._augmented(s, plan)
-        if isinstance(s, ast.Expr) and plan is not None and _is_append(s.value):
-            call = s.value
-            assert isinstance(call, ast.Call)
-            assert isinstance(call.func, ast.Attribute)
-            return [ast.Expr(_method(plan, "append", self._expression(call.func.value, plan), self._expression(call.args[0], plan)))]
+        if plan is not None:
+            if isinstance(s, ast.If):
+                return self._if(s, plan)
+            if isinstance(s, ast.Assign):
+                return self._assign(s, plan)
+            if isinstance(s, ast.AugAssign):
+                return self._augmented(s, plan)
+            if isinstance(s, ast.Expr) and _is_append(s.value):
+                call = s.value
+                assert isinstance(call, ast.Call)
+                assert isinstance(call.func, ast.Attribute)
+                return [ast.Expr(_method(plan, "append", self._expression(call.func.value, plan), self._expression(call.args[0], plan)))]
         if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             return [s]
         made = copy.copy(s)
         for field, value in ast.iter_fields(s):
             if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
-                self._depth += isinstance(s, ast.While)
-                inner = None if isinstance(s, ast.While) else leave
-                setattr(made, field, self._statements(value, plan, inner))
-                self._depth -= isinstance(s, ast.While)
+                setattr(made, field, self._statements(value, plan))
             elif isinstance(value, list) and value and isinstance(value[0], ast.ExceptHandler):
                 handlers = []
                 for h in value:
                     handler = copy.copy(h)
-                    handler.body = self._statements(h.body, plan, leave)
+                    handler.body = self._statements(h.body, plan)
                     handlers.append(handler)
                 setattr(made, field, handlers)
             elif plan is not None and isinstance(value, ast.expr):
                 setattr(made, field, self._expression(value, plan))
         return [made]
+
+    def _if(self, s: ast.If, plan: str) -> list[ast.stmt]:
+        """Rewrite an `if`: the plan runs one of two functions, or both."""
+        names = _stored_names(s)
+        k = next(self._count)
+        sides = [self._function(f"_nd_{which}{k}", names, body, plan) for which, body in (("then", s.body), ("else", s.orelse))]
+        return [*sides, self._choose(plan, _test(s.test, plan), f"_nd_then{k}", f"_nd_else{k}", names)]
+
+    def _choose(self, plan: str, test: ast.expr, first: str, second: str, names: Sequence[str]) -> ast.stmt:
+        call = _method(plan, "choose", test, _load(first), _load(second), ast.Tuple([_load(n) for n in names], ast.Load()))
+        if not names:
+            return ast.Expr(call)
+        return ast.Assign([ast.Tuple([_store(n) for n in names], ast.Store())], call)
+
+    def _function(self, name: str, names: Sequence[str], body: Sequence[ast.stmt], plan: str) -> ast.FunctionDef:
+        """Return the definition of a function from values of variables to their values after some statements."""
+        return _define(name, names, [*self._statements(body, plan), ast.Return(ast.Tuple([_load(n) for n in names], ast.Load()))])
 
     def _expression(self, e: ast.expr, plan: str) -> ast.expr:
         return ast.fix_missing_locations(ast.copy_location(_Reads(plan).visit(copy.deepcopy(e)), e))
@@ -475,71 +526,127 @@ class _Rewriter:
         made.value = value
         return [made]
 
-    def _loop(self, s: ast.For, plan: str | None) -> list[ast.stmt]:
+    def _loop(self, s: ast.For | ast.While, plan: str | None) -> list[ast.stmt]:
         reason = _refuse(s)
+        stop = f"_nd_stop{next(self._count)}" if _has_break(s.body) else None
+        body: list[ast.stmt] = []
+        if reason is None:
+            try:
+                body = _without_jumps(s.body, stop)
+            except _TooMany:
+                reason = "its breaks and continues are too many"
         names = _stored_names(s)
         shared = [n for n in names if n in _names_of_other_scopes(self.function, s)]
         if reason is None and shared:
             reason = f"it assigns {shared[0]}, which functions around or inside use as well"
         used = _names_outside(self.function, s)
+        if isinstance(s, ast.While):
+            used |= {n.id for n in ast.walk(s.test) if isinstance(n, ast.Name)}
+        temporary = frozenset(n for n in names if _is_temporary(s, n))
         if self._depth:  # another execution of the loop may read them
-            used |= {n for n in names if not _is_temporary(s, n)}
-        note = LoopNote(f"{self.file}:{s.lineno}", reason, tuple(names), frozenset(n for n in names if n in used))
+            used |= {n for n in names if n not in temporary}
+        live = frozenset(n for n in names if n in used)
+        names = names if stop is None else [*names, stop]
+        assigned = frozenset(n.id for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+        note = LoopNote(f"{self.file}:{s.lineno}", reason, tuple(names), live, temporary, assigned, stop)
         number = len(self.notes)
         self.notes.append(note)
-        items = self._items(s.iter, plan)
+        head = self._items(s.iter, plan) if isinstance(s, ast.For) else None
         self._depth += 1
         try:
-            return self._loop_of(s, plan, note, number, items)
+            return self._loop_of(s, body, plan, note, number, head)
         finally:
             self._depth -= 1
 
-    def _loop_of(self, s: ast.For, plan: str | None, note: LoopNote, number: int, items: ast.expr) -> list[ast.stmt]:
-        names = note.names
+    def _loop_of(
+        self, s: ast.For | ast.While, body: list[ast.stmt], plan: str | None, note: LoopNote, number: int, head: ast.expr | None
+    ) -> list[ast.stmt]:
+        names, stop = note.names, note.stop
         if note.reason is not None:
             made = copy.copy(s)
-            made.iter = _call(_helper("note"), items, ast.Constant(number))
-            made.body = self._statements(s.body, plan)
+            note_loop = _helper("note") if head is not None else _helper("note_while")
+            if isinstance(made, ast.For):
+                assert head is not None
+                made.iter = _call(note_loop, head, ast.Constant(number))
+            elif isinstance(s, ast.While):
+                made.test = ast.BoolOp(ast.And(), [_call(note_loop, ast.Constant(number)), s.test if plan is None else self._expression(s.test, plan)])
+            # A refused body jumps as written, so an outer plan cannot look into it.
+            made.body = self._statements(s.body, None)
             made.orelse = self._statements(s.orelse, plan)
-            return [made]
+            return self._place_at(s, [made])
         k = next(self._count)
-        own, it, body, out = f"_nd_plan{k}", f"_nd_items{k}", f"_nd_body{k}", f"_nd_out{k}"
+        own, it, step, out, holds = f"_nd_plan{k}", f"_nd_items{k}", f"_nd_body{k}", f"_nd_out{k}", f"_nd_test{k}"
         plain = copy.copy(s)
-        plain.iter = _load(it)
-        plain.body = self._statements(s.body, plan)
-        plain.orelse = []
-        results = ast.Tuple([_load(n) for n in names], ast.Load())
-
-        def leave() -> ast.stmt:
-            return ast.Return(copy.deepcopy(results))
-
-        item = f"_nd_item{k}"
-        function = ast.FunctionDef(
-            body,
-            ast.arguments([], [ast.arg(item), *[ast.arg(n) for n in names]], None, [], [], None, []),
-            [ast.Assign([s.target], _load(item)), *self._statements(s.body, own, leave), leave()],
-            [],
-        )
-        if "type_params" in ast.FunctionDef._fields:
-            function.type_params = []  # type: ignore[attr-defined]
-        rolled: list[ast.stmt] = [function]
+        if plan is None:
+            plain.body = self._statements(s.body, None)
+        else:
+            plain.body = self._statements(body, plan)
+            if stop is not None:
+                plain.body.append(ast.If(_load(stop), [ast.Break()], []))
+        if isinstance(plain, ast.For):
+            plain.iter = _load(it)
+        elif isinstance(plain, ast.While) and plan is not None:
+            plain.test = self._expression(plain.test, plan)
+        plain.orelse = self._statements(s.orelse, plan)
+        rolled: list[ast.stmt] = []
+        if isinstance(s, ast.For):
+            item = f"_nd_item{k}"
+            rounds = [ast.copy_location(ast.Assign([s.target], _load(item)), s), *body]
+            if stop is None:
+                made_body = [*self._statements(rounds, own), _return(names)]
+            else:
+                first, second = f"_nd_go{k}", f"_nd_stay{k}"
+                made_body = [
+                    self._function(first, names, rounds, own),
+                    _define(second, names, [_return(names)]),
+                    self._choose(own, _method(own, "negate", _load(stop)), first, second, names),
+                    _return(names),
+                ]
+            rolled.append(_define(step, [item, *names], made_body))
+        elif isinstance(s, ast.While):
+            going = _test(s.test, own)
+            if stop is not None:
+                going = _method(own, "both", _method(own, "negate", _load(stop)), _lazy(going))
+            rolled.append(_define(step, names, [*self._statements(body, own), _return(names)]))
+            rolled.append(_define(holds, names, [ast.Return(going)]))
         values: list[ast.expr] = []
         for j, n in enumerate(names):
+            if n == stop:
+                values.append(ast.Constant(False))
+                continue
             value = f"_nd_start{k}_{j}"
             handler = ast.ExceptHandler(_helper("name_error"), None, [ast.Assign([_store(value)], _helper("unbound"))])
             rolled.append(ast.Try([ast.Assign([_store(value)], _load(n))], [handler], [], []))
             values.append(_load(value))
-        rolled.append(ast.Assign([_store(out)], _method(own, "run", _load(body), ast.Tuple(values, ast.Load()))))
+        functions = [_load(step)] if isinstance(s, ast.For) else [_load(step), _load(holds)]
+        run = "run" if isinstance(s, ast.For) else "run_while"
+        rolled.append(ast.Assign([_store(out)], _method(own, run, *functions, ast.Tuple(values, ast.Load()))))
         for j, n in enumerate(names):
             part = ast.Subscript(_load(out), ast.Constant(j), ast.Load())
+            if n == stop:
+                rolled.append(ast.Assign([_store(n)], part))
+                continue
             test = ast.Compare(part, [ast.IsNot()], [_helper("unbound")])
             rolled.append(ast.If(test, [ast.Assign([_store(n)], copy.deepcopy(part))], []))
-        found: list[ast.stmt] = [
-            ast.Assign([_store(it)], items),
-            ast.Assign([_store(own)], _call(_helper("roll"), _load(it), ast.Constant(number))),
-            ast.If(ast.Compare(_load(own), [ast.Is()], [ast.Constant(None)]), [plain], rolled),
-            *self._statements(s.orelse, plan),
-        ]
+        if s.orelse:
+            rolled += self._statements(s.orelse, plan) if stop is None else [
+                ast.If(ast.UnaryOp(ast.Not(), _load(stop)), self._statements(s.orelse, plan), [])
+            ]
+        found: list[ast.stmt] = []
+        if stop is not None:
+            found.append(ast.Assign([_store(stop)], ast.Constant(False)))
+        if head is not None:
+            found.append(ast.Assign([_store(it)], head))
+            roll = _call(_helper("roll"), _load(it), ast.Constant(number))
+        else:
+            roll = _call(_helper("roll_while"), ast.Constant(number))
+        found.append(ast.Assign([_store(own)], roll))
+        found.append(ast.If(ast.Compare(_load(own), [ast.Is()], [ast.Constant(None)]), [plain], rolled))
+        return self._place_at(s, found)
+
+    @staticmethod
+    def _place_at(s: ast.stmt, found: list[ast.stmt]) -> list[ast.stmt]:
+        """Give statements without a place in the source that of another one."""
         for statement in found:
             ast.copy_location(statement, s)
             for node in ast.walk(statement):
@@ -568,8 +675,103 @@ class _Reads(ast.NodeTransformer):
         made = _method(self.plan, "get", self.visit(node.value), _index(self.visit(node.slice)))
         return ast.copy_location(made, node)
 
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        if _binds_names(node):
+            return self.generic_visit(node)
+        test = _test(node.test, self.plan)
+        made = _method(self.plan, "select", test, _lazy(self.visit(node.body)), _lazy(self.visit(node.orelse)))
+        return ast.copy_location(made, node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        made = self.generic_visit(node)
+        assert isinstance(made, ast.Call)
+        if isinstance(made.func, ast.Name) and made.func.id in ("min", "max") and not made.keywords and len(made.args) > 1:
+            if not any(isinstance(a, ast.Starred) for a in made.args):
+                return ast.copy_location(_method(self.plan, "extreme", made.func, *made.args), node)
+        return made
+
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         return node
+
+
+def _binds_names(e: ast.expr) -> bool:
+    return any(isinstance(n, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for n in ast.walk(e))
+
+
+def _lazy(e: ast.expr) -> ast.Lambda:
+    return ast.Lambda(ast.arguments([], [], None, [], [], None, []), e)
+
+
+def _test(e: ast.expr, plan: str) -> ast.expr:
+    """Return a condition whose parts the plan combines: values of tensors may decide them."""
+    if not _binds_names(e):
+        if isinstance(e, ast.BoolOp):
+            name = "both" if isinstance(e.op, ast.And) else "either"
+            made = _test(e.values[0], plan)
+            for other in e.values[1:]:
+                made = _method(plan, name, made, _lazy(_test(other, plan)))
+            return ast.copy_location(made, e)
+        if isinstance(e, ast.UnaryOp) and isinstance(e.op, ast.Not):
+            return ast.copy_location(_method(plan, "negate", _test(e.operand, plan)), e)
+        if isinstance(e, ast.Compare) and len(e.ops) > 1 and all(type(op).__name__ in _COMPARED for op in e.ops):
+            symbols = ast.Constant("|".join(type(op).__name__ for op in e.ops))
+            parts = [_lazy(_test(x, plan)) for x in (e.left, *e.comparators)]
+            return ast.copy_location(_method(plan, "compare", symbols, *parts), e)
+    return ast.fix_missing_locations(ast.copy_location(_Reads(plan).visit(copy.deepcopy(e)), e))
+
+
+_COMPARED = frozenset(["Lt", "LtE", "Gt", "GtE", "Eq", "NotEq"])
+
+
+def _return(names: Sequence[str]) -> ast.stmt:
+    return ast.Return(ast.Tuple([_load(n) for n in names], ast.Load()))
+
+
+def _define(name: str, names: Sequence[str], body: list[ast.stmt]) -> ast.FunctionDef:
+    """Return the definition of a function with these parameters."""
+    made = ast.FunctionDef(name, ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, []), body, [])
+    if "type_params" in ast.FunctionDef._fields:
+        made.type_params = []  # type: ignore[attr-defined]
+    return made
+
+
+#: Most statements of a body without jumps.
+_MOST_STATEMENTS = 300
+
+
+class _TooMany(Exception):
+    """A body without jumps would repeat too much of its code."""
+
+
+def _without_jumps(statements: Sequence[ast.stmt], stop: str | None) -> list[ast.stmt]:
+    """Return a body that ends at its last statement (see Note [Bodies without jumps])."""
+    left = _MOST_STATEMENTS
+
+    def convert(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        nonlocal left
+        found: list[ast.stmt] = []
+        for k, s in enumerate(statements):
+            left -= 1
+            if left < 0:
+                raise _TooMany
+            if isinstance(s, ast.Continue):
+                break
+            if isinstance(s, ast.Break):
+                assert stop is not None
+                found.append(ast.copy_location(ast.Assign([_store(stop)], ast.Constant(True)), s))
+                break
+            if _has_jump([s]):
+                if not isinstance(s, ast.If):
+                    raise _TooMany
+                made = copy.copy(s)
+                made.body = convert([*s.body, *statements[k + 1 :]])
+                made.orelse = convert([*s.orelse, *statements[k + 1 :]])
+                found.append(made)
+                break
+            found.append(s)
+        return found or [ast.copy_location(ast.Pass(), statements[0])] if statements else []
+
+    return convert(statements)
 
 
 def _index(e: ast.expr) -> ast.expr:
@@ -593,7 +795,7 @@ def _is_append(e: ast.expr) -> bool:
     )
 
 
-def _refuse(loop: ast.For) -> str | None:
+def _refuse(loop: ast.For | ast.While) -> str | None:
     """Return the reason why the body of a loop cannot be a function of one round."""
     for s in loop.body:
         for n in ast.walk(s):
@@ -608,27 +810,30 @@ def _refuse(loop: ast.For) -> str | None:
                 return f"it calls a function for its effect (line {n.lineno})"
             if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in ("locals", "super", "vars", "eval", "exec", "globals", "print"):
                 return f"it calls {n.func.id} (line {n.lineno})"
-    if _has_break(loop.body):
-        return "it has a break"
     return None
 
 
 def _has_break(statements: Sequence[ast.stmt]) -> bool:
+    return _has_jump(statements, (ast.Break,))
+
+
+def _has_jump(statements: Sequence[ast.stmt], kinds: tuple[type[ast.stmt], ...] = (ast.Break, ast.Continue)) -> bool:
+    """True if statements leave the loop around them, or its round."""
     for s in statements:
-        if isinstance(s, ast.Break):
+        if isinstance(s, kinds):
             return True
         if isinstance(s, (ast.For, ast.While)):
-            if _has_break(s.orelse):
+            if _has_jump(s.orelse, kinds):
                 return True
             continue
         for _, value in ast.iter_fields(s):
-            if isinstance(value, list) and value and isinstance(value[0], ast.stmt) and _has_break(value):
+            if isinstance(value, list) and value and isinstance(value[0], ast.stmt) and _has_jump(value, kinds):
                 return True
     return False
 
 
-def _stored_names(loop: ast.For) -> list[str]:
-    """Return the variables that a loop assigns, or whose elements it sets, in order."""
+def _stored_names(loop: ast.stmt) -> list[str]:
+    """Return the variables that a statement assigns, or whose elements it sets, in order."""
     found: dict[str, None] = {}
     for n in ast.walk(loop):
         if isinstance(n, (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)):
@@ -649,7 +854,7 @@ def _stored_names(loop: ast.For) -> list[str]:
     return sorted(found)
 
 
-def _is_stored_elsewhere(loop: ast.For, name: ast.Name) -> bool:
+def _is_stored_elsewhere(loop: ast.stmt, name: ast.Name) -> bool:
     inside = {id(t) for n in ast.walk(loop) if isinstance(n, ast.comprehension) for t in ast.walk(n.target)}
     return any(
         isinstance(n, ast.Name) and n.id == name.id and isinstance(n.ctx, ast.Store) and id(n) not in inside
@@ -657,10 +862,11 @@ def _is_stored_elsewhere(loop: ast.For, name: ast.Name) -> bool:
     )
 
 
-def _is_temporary(loop: ast.For, name: str) -> bool:
+def _is_temporary(loop: ast.For | ast.While, name: str) -> bool:
     """True if each round assigns a variable before it reads it."""
-    if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(loop.target)):
-        return True
+    head = loop.target if isinstance(loop, ast.For) else loop.test
+    if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(head)):
+        return isinstance(loop, ast.For)
     for s in loop.body:
         if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(s)):
             reads = any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(s))
@@ -669,7 +875,7 @@ def _is_temporary(loop: ast.For, name: str) -> bool:
     return False
 
 
-def _names_of_other_scopes(function: ast.FunctionDef, loop: ast.For) -> set[str]:
+def _names_of_other_scopes(function: ast.FunctionDef, loop: ast.stmt) -> set[str]:
     """Return the names that functions around a function, or inside it but outside of a loop, may read at any time. A
     body of one round has variables of its own, which those functions would not see.
     """
@@ -684,7 +890,7 @@ def _names_of_other_scopes(function: ast.FunctionDef, loop: ast.For) -> set[str]
     return found
 
 
-def _names_outside(function: ast.FunctionDef, loop: ast.For) -> set[str]:
+def _names_outside(function: ast.FunctionDef, loop: ast.stmt) -> set[str]:
     """Return the names that a function reads outside of a loop."""
     inside = {id(n) for n in ast.walk(loop)}
     return {

@@ -171,6 +171,9 @@ class NumberPlaceholder:
         if is_taken and dtype in (np.float32, np.float64) and (self.kind is float or self.is_early):
             value = self.as_float(tracer)
             return value if dtype == value.dtype else emit_op(tracer, "cast", value, dtype=dtype)
+        if is_taken and dtype in (np.float32, np.float64):  # NumPy converts an integer of any size
+            value = emit_op(tracer, "cast", self.value_in(tracer), dtype=np.dtype(np.float64))
+            return value if dtype == value.dtype else emit_op(tracer, "cast", value, dtype=dtype)
         of_integers = (op.is_arithmetic or op.compares) and op.cost == 1  # a quotient of integers is a float
         if self.kind is int and self.is_early and dtype == np.int64 and of_integers:
             return self.value_in(tracer)

@@ -28,15 +28,17 @@ from __future__ import annotations
 
 import builtins
 import operator
-import types
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
+from ndgrad._src.compiler.capture.captured_tensors import find_tracer
 from ndgrad._src.compiler.capture.control_flow import run_scan
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
-from ndgrad._src.compiler.capture.loop_items import Items, count_items
+from ndgrad._src.compiler.capture.loop_branches import LoopBranch, Side, kind_of, unknown_condition
+from ndgrad._src.compiler.capture.loop_items import count_items
 from ndgrad._src.compiler.capture.loop_numbers import LoopNumber, Sequences
 from ndgrad._src.compiler.capture.loop_rounds import (
     LoopRefused,
@@ -48,19 +50,11 @@ from ndgrad._src.compiler.capture.loop_rounds import (
 )
 from ndgrad._src.compiler.capture.loop_rows import full_index, has_loop_number
 from ndgrad._src.compiler.capture.loop_scans import LoopScan, bind_variables
-from ndgrad._src.compiler.capture.loop_source import (
-    UNBOUND,
-    LoopLog,
-    LoopNote,
-    RewrittenCode,
-    may_have_loops,
-    rewrite_code,
-)
-from ndgrad._src.compiler.capture.reachable_objects import ReachableObjects
-from ndgrad._src.compiler.capture.replaced_code import code_of, original_code
-from ndgrad._src.control_flow.loops import is_traced
-from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.compiler.capture.loop_source import LoopLog, LoopNote
+from ndgrad._src.compiler.capture.traced_arrays import TracedArray
+from ndgrad._src.core.variable import Variable, np_dtype, wrap
 from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.tensor.tensor_class import Tensor
 
 #: Least number of rounds. Shorter loops are traced round by round, and found by `passes/reroll`.
 LEAST = 100
@@ -68,73 +62,6 @@ LEAST = 100
 _PROBES, _PARTS, _WINDOW = 24, 12, 64
 #: Longest period of a condition on the index.
 _LONGEST_PERIOD = 12
-#: Most loops that a function may refuse before all others are traced round by round.
-_REFUSALS = 6
-
-
-def rewrite_loops(reached: ReachableObjects) -> list[RewrittenCode]:
-    """Return the code of reached functions that have loops, with its form for traces. Source files are read, so this
-    comes before a trace.
-    """
-    caches = [code_of(c.__wrapped__) for c in reached.caches if isinstance(c.__wrapped__, types.FunctionType)]
-    found = []
-    for number, code in [*reached.codes.items()]:
-        if original_code(code) is not code:  # rewritten for an earlier trace
-            continue
-        if number in reached.opaque.refused or any(code is c for c in caches) or not may_have_loops(code):
-            continue
-        made = rewrite_code(code, Loops)
-        if made is not None:
-            found.append(made)
-    return found
-
-
-class Loops:
-    """The functions that rewritten code calls. It belongs to the code of one function."""
-
-    unbound = UNBOUND
-    name_error = NameError
-    slice = builtins.slice
-
-    def __init__(self, notes: list[LoopNote]) -> None:
-        self._notes = notes
-
-    def note(self, items: Any, number: int) -> Any:
-        """Return the items of a loop whose source cannot be a body. Its reason is kept if the loop is long."""
-        note = self._notes[number]
-        log = _find_log()
-        if log is not None and note.reason is not None and count_items(items) >= LEAST:
-            log.refused.setdefault(note.where, note.reason)
-        return items
-
-    def roll(self, items: Any, number: int) -> Loop | None:
-        """Return a plan for a loop; None if it runs as written."""
-        log = _find_log()
-        if log is None or count_items(items) < LEAST:
-            return None
-        note = self._notes[number]
-        if note.where in log.refused or not is_traced() or not any(made.loops is self for made in log.codes):
-            return None  # the trace of another thread may have rewritten a function that this one leaves as it is
-        off = log.is_off or (
-            "too many other loops of the function are not rolled up" if len(log.refused) >= _REFUSALS else None
-        )
-        if off is not None:
-            log.refused.setdefault(note.where, off)
-            return None
-        log.begun.append(note.where)
-        return Loop(log, note, items)
-
-    def items(self, function: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the items of zip, enumerate or reversed, with the arguments if a trace may need them."""
-        if function in (zip, enumerate, reversed) and _find_log() is not None:
-            return Items(function, args, kwargs)
-        return function(*args, **kwargs)
-
-
-def _find_log() -> LoopLog | None:
-    """Return the log of the current trace; None without a trace."""
-    tracer = current_tracer.get()
-    return None if tracer is None else getattr(tracer, "loops", None)
 
 
 class Loop:
@@ -152,6 +79,11 @@ class Loop:
         self._stacks: dict[int, Any] = {}
         self._frame: LoopRound | None = None
         self._plain: list[Any] | None = None
+        #: True while the condition of a `while` loop is computed; and while a body is traced whose loop values of
+        #: tensors end. Its numbers are then tensors of the program.
+        self.asks = self.is_unbounded = False
+        #: True if the first round has to run by itself, because it may leave a variable without a value.
+        self.has_own_start = False
         #: True if a probe has ended early, also if the body has caught the exception.
         self.has_restarted = False
 
@@ -232,6 +164,88 @@ class Loop:
             self.refuse(f"it appends a {type(value).__name__} to a list")
         frame.appended.append((items, value))
 
+    # ----- conditions -------------------------------------------------------------------------------------------------
+
+    def choose(self, test: Any, when_true: Side, when_false: Side, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the values of variables after an `if` of which both sides are functions of them."""
+        frame, condition = self._frame, self.condition_of(test)
+        if frame is None or condition is None:
+            return (when_true if test else when_false)(*values)
+        is_end = when_true.__name__.startswith("_nd_go")
+        branch = LoopBranch(self, frame, condition, is_end)
+        return branch.run(bind_variables(when_true), bind_variables(when_false), values)
+
+    def select(self, test: Any, when_true: Callable[[], Any], when_false: Callable[[], Any]) -> Any:
+        """Return the value of a conditional expression."""
+        frame, condition = self._frame, self.condition_of(test)
+        if frame is None or condition is None:
+            return when_true() if test else when_false()
+        first, second = bind_variables(when_true), bind_variables(when_false)
+        (made,) = LoopBranch(self, frame, condition).run(lambda: (first(),), lambda: (second(),), ())
+        return made
+
+    def condition_of(self, test: Any) -> Any:
+        """Return a condition that Python cannot decide as a tensor; None if Python decides."""
+        if isinstance(test, LoopNumber) and self.is_unbounded and test.loop is self:
+            return self.scalar(test)
+        return unknown_condition(test) if self._frame is not None or self.asks else None
+
+    def both(self, a: Any, other: Callable[[], Any]) -> Any:
+        """Return `a and other()` as a condition."""
+        first = self.condition_of(a)
+        if first is None:
+            return other() if a else a
+        b = other()
+        second = self.condition_of(b)
+        if second is None:
+            return first if b else False
+        return tensor_ops.logical_and(first, second)
+
+    def either(self, a: Any, other: Callable[[], Any]) -> Any:
+        """Return `a or other()` as a condition."""
+        first = self.condition_of(a)
+        if first is None:
+            return a if a else other()
+        b = other()
+        second = self.condition_of(b)
+        if second is None:
+            return True if b else first
+        return tensor_ops.logical_or(first, second)
+
+    def negate(self, a: Any) -> Any:
+        """Return `not a` as a condition."""
+        condition = self.condition_of(a)
+        return not a if condition is None else tensor_ops.logical_not(condition)
+
+    def compare(self, symbols: str, first: Callable[[], Any], *others: Callable[[], Any]) -> Any:
+        """Return a chain of comparisons as a condition."""
+        left, result = first(), True
+        for symbol, part in zip(symbols.split("|"), others, strict=True):
+            right = part()
+            outcome = _COMPARISONS[symbol](left, right)
+            result = self.both(result, partial(_identity, outcome))
+            if self.condition_of(result) is None and not result:
+                return result
+            left = right
+        return result
+
+    def extreme(self, function: Any, *args: Any) -> Any:
+        """Return Python's min or max of several arguments."""
+        is_less = function is builtins.min
+        if self._frame is None or not (is_less or function is builtins.max) or not any(isinstance(a, Variable) for a in args):
+            return function(*args)
+        found, *others = args
+        for x in others:
+            test = x < found if is_less else x > found
+            condition = self.condition_of(test)
+            if condition is None:
+                found = x if test else found
+                continue
+            if not (isinstance(x, Variable) and isinstance(found, Variable)) or kind_of(x) != kind_of(found):
+                self.refuse(f"the values of a tensor decide which kind of object {function.__name__} returns")
+            found = tensor_ops.where(condition, x, found)
+        return found
+
     # ----- numbers ----------------------------------------------------------------------------------------------------
 
     def refuse(self, reason: str) -> NoReturn:
@@ -241,6 +255,12 @@ class Loop:
         refused = LoopRefused(f"the loop at {self.note_.where} is not rolled up: {reason}", self.note_.where)
         raise refused
 
+    def run_first_round_alone(self) -> None:
+        """Let the first round run as written, if it has not."""
+        if self.start == 0 and not self.has_own_start:
+            self.has_own_start = True
+            raise Restart(self)
+
     @property
     def rounds(self) -> int:
         """Number of rounds of the scan."""
@@ -248,8 +268,16 @@ class Loop:
 
     def values(self, number: LoopNumber) -> list[Any]:
         """Return the values of a number in all rounds of the scan."""
+        if self.is_unbounded:
+            self.refuse("the values of tensors decide when the loop ends, and it reads or writes single rows of an array")
         if number.has_carry:
-            self.refuse("an index or a condition depends on a number that rounds change")
+            frame = self._frame
+            if frame is None:
+                raise RuntimeError("a number of a loop is used after the loop [nd-bug]")
+            if frame.roles.recurrences is None:  # a later probe knows how the numbers change
+                first = frame.first_numbers
+                return self.sequences.carried_values([number.source], ["()"] * len(first), first, 1)[0][0] * self.rounds
+            return self.sequences.carried_values([number.source], *frame.roles.recurrences, self.rounds)[0][0]
         return self.sequences.index_values(number.source, self.rounds)
 
     def decide(self, number: LoopNumber) -> bool:
@@ -258,7 +286,7 @@ class Loop:
         changes = np.flatnonzero(found != found[0])
         if len(changes):
             first = int(changes[0])
-            if first * self.period < LEAST:
+            if first * self.period < LEAST and not number.has_carry:
                 for p in range(2, _LONGEST_PERIOD // self.period + 1):
                     if len(found) > p and (found[p:] == found[:-p]).all():
                         self.period *= p
@@ -275,6 +303,8 @@ class Loop:
         frame = self._frame
         if frame is None:
             raise RuntimeError("a number of a loop is used after the loop [nd-bug]")
+        if self.is_unbounded:
+            return self.scalar_like(number, like)
         dtype = np_dtype(like)
         if dtype.char not in "fd":
             self.refuse(f"a number that differs from round to round meets a tensor of {dtype}")
@@ -287,12 +317,30 @@ class Loop:
             self.refuse("a function of NumPy takes an integer that differs from round to round")
         return frame.number_row(number, tensor_type, np.dtype(np.float64))
 
+    def as_number(self, t: Any) -> Any:
+        """Return a tensor of one element as a Python number that the trace does not know."""
+        tracer, payload = current_tracer.get(), t._array
+        if tracer is not find_tracer() or not isinstance(payload, TracedArray):
+            self.refuse("a number depends on values of tensors, inside another loop, branch or batch")
+        found = tracer.read_number(payload)
+        if found is None:
+            self.refuse("a number depends on values of tensors, and the function may ask for its type")
+        return found
+
     def item_of(self, base: Sequence[Any], index: LoopNumber) -> Any:
         """Return an item of a list of numbers or of tensors."""
         if all(type(v) in (int, float, bool) for v in base):
             self.sequences.tables.append(base)
             return LoopNumber(self, f"table{len(self.sequences.tables) - 1}[{index.source}]", index.has_carry)
         self.refuse("it reads an item of a list at a place that differs from round to round")
+
+    def scalar(self, number: LoopNumber) -> Any:
+        """Return a number of an unbounded loop as a tensor without dimensions."""
+        self.refuse("its numbers depend on values of tensors")
+
+    def scalar_like(self, number: LoopNumber, like: Any) -> Any:
+        """Return such a number as a tensor of the dtype that a Python number adopts beside another tensor."""
+        self.refuse("its numbers depend on values of tensors")
 
     # ----- rows -------------------------------------------------------------------------------------------------------
 
@@ -377,7 +425,8 @@ class Loop:
     def _run(self, body: Callable[..., Any], start: tuple[Any, ...]) -> tuple[Any, ...]:
         values = dict(zip(self.note_.names, start, strict=True))
         parts = 0
-        while self.start < self.count:
+        stop = self.note_.stop
+        while self.start < self.count and (stop is None or values[stop] is not True):
             self.stop, self.period = self.count, 1
             rounds = self.count - self.start
             if rounds >= LEAST:
@@ -393,6 +442,8 @@ class Loop:
             for t in range(self.start, self.start + rounds):
                 made = body(self._plain_item(t), *values.values())
                 values = dict(zip(values, made, strict=True))
+                if stop is not None and values[stop] is True:
+                    break
             self.start += rounds
         self.log.rolled[self.note_.where] = self.count
         return tuple(values.values())
@@ -407,10 +458,10 @@ class Loop:
 
     def _find_roles(self, body: Callable[..., Any], values: dict[str, Any]) -> Roles | None:
         """Return the roles of all variables; None if the first round has to run by itself."""
-        roles = Roles(1)
+        roles = self._first_roles(values)
         for _ in range(_PROBES):
             if self.period != roles.period:  # keys of rows depend on it
-                roles = Roles(self.period)
+                roles = self._first_roles(values)
             frame = LoopRound(self, roles, values)
             before = roles.state()
             self.has_restarted = False
@@ -420,15 +471,36 @@ class Loop:
                 if restart.loop is not self:
                     self.log.running.remove(self.note_.where)
                     raise
+                if self.has_own_start and self.start == 0:
+                    return None
                 continue
             if self.has_restarted:
                 continue
+            stop = self.note_.stop
+            if stop is not None and values[stop] is False:
+                if made[stop] is True:  # the first round breaks
+                    return None
+                if isinstance(made[stop], Variable):  # the values of a tensor decide
+                    if not frame.note_results({**made, stop: False}):
+                        return None
+                    values[stop] = wrap(Tensor, np.zeros((), bool))
+                    roles = self._first_roles(values)
+                    continue
             if not frame.note_results(made):
                 return None
             if roles.state() == before:
                 frame.check_aliases()
                 return roles
         self.refuse("the roles of its variables are not found")
+
+    def _first_roles(self, values: dict[str, Any]) -> Roles:
+        """Return the roles that variables have before the first probe: rounds may change numbers."""
+        roles = Roles(self.period)
+        note = self.note_
+        for name, value in values.items():
+            if type(value) in (int, float, bool) and name != note.stop and name not in note.temporary and name in note.assigned:
+                roles.numbers[name] = ""
+        return roles
 
     def _scan(self, body: Callable[..., Any], values: dict[str, Any], roles: Roles) -> None:
         """Run rounds start ... stop, and update the values."""
@@ -449,6 +521,13 @@ class Loop:
         plan.finish(values, carry, stacks)
 
 
+def _identity(value: Any) -> Any:
+    return value
+
+
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge, "Eq": operator.eq, "NotEq": operator.ne,
+}  # fmt: skip
 _AUGMENTED: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
     "Add": (operator.add, operator.iadd), "Sub": (operator.sub, operator.isub), "Mult": (operator.mul, operator.imul),
     "Div": (operator.truediv, operator.itruediv), "FloorDiv": (operator.floordiv, operator.ifloordiv),

@@ -169,9 +169,12 @@ class ReachableObjects:
         slots = CapturedSlots(what, names, read_library if is_library else read_values, write, ("names", (space, names)))
         self.capture(slots, list(names))
 
-    def capture_entries(self, what: str, d: Any, names: Sequence[str | None] | str | None) -> None:
+    def capture_entries(
+        self, what: str, d: Any, names: Sequence[str | None] | str | None, labels: Sequence[str] | None = None
+    ) -> None:
         """Capture the entries of a dictionary."""
-        labels = [f"[{k!r}]" if isinstance(k, (str, int)) else "[...]" for k in d]
+        if labels is None:
+            labels = [f"[{k!r}]" if isinstance(k, (str, int)) else "[...]" for k in d]
         self.capture(
             CapturedSlots(
                 what,
@@ -186,7 +189,7 @@ class ReachableObjects:
     def capture_attributes(self, what: str, d: Any) -> None:
         """Capture the attribute dictionary of an object. Code reaches each attribute by its name."""
         names = [k if isinstance(k, str) else None for k in d]
-        self.capture_entries(what, d, [*names, *names])
+        self.capture_entries(what, d, [*names, *names], [f".{k}" for k in d])
 
     # ----- later additions --------------------------------------------------------------------------------------------
 

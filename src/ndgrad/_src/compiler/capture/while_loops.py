@@ -100,8 +100,12 @@ class Repeated:
         return found
 
 
-def run_while_loop(holds: Callable[[Tensors], Any], body: Flat, tensors: Tensors) -> list[Any]:
-    """Return the final carry of a loop. The program decides when it ends."""
+def run_while_loop(
+    holds: Callable[[Tensors], Any], body: Flat, tensors: Tensors, note_change: Callable[[], None] | None = None
+) -> list[Any]:
+    """Return the final carry of a loop. The program decides when it ends. `note_change` is called if a derivative finds
+    that the body is another function now, because it reads objects that have changed.
+    """
     n = len(tensors)
 
     def condition(given: Tensors) -> list[Any]:
@@ -110,9 +114,17 @@ def run_while_loop(holds: Callable[[Tensors], Any], body: Flat, tensors: Tensors
 
     first, second = LiftedFunction(condition, tensors), LiftedFunction(body, tensors)
     m = n + len(first.captured)
-    sweep = Sweep(lambda given: second([*given[:n], *given[m:]]), n)
-    plan = Repeated(lambda given: first(given[:m]), (sweep,))
-    return list(While.apply(plan, *tensors, *first.captured, *second.captured))
+    is_traced = False
+
+    def run_again(given: Tensors) -> list[Any]:
+        if is_traced and note_change is not None and not second.is_same(LiftedFunction(body, tensors)):
+            note_change()
+        return second([*given[:n], *given[m:]])
+
+    plan = Repeated(lambda given: first(given[:m]), (Sweep(run_again, n),))
+    out = list(While.apply(plan, *tensors, *first.captured, *second.captured))
+    is_traced = True
+    return out
 
 
 class While(Function):

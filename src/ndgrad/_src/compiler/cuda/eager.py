@@ -50,7 +50,14 @@ from ndgrad._src.compiler.cuda.elementwise import (
     source,
     walked,
 )  # fmt: skip
-from ndgrad._src.compiler.cuda.in_place import formula_in_place, formula_memory, has_formula, later_numbers, rouse
+from ndgrad._src.compiler.cuda.in_place import (
+    blend_into,
+    formula_in_place,
+    formula_memory,
+    has_formula,
+    later_numbers,
+    rouse,
+)
 from ndgrad._src.compiler.cuda.index_faults import check, notes, refuse_later, rows, targets, wrap_index
 from ndgrad._src.compiler.cuda.launchers import ARRAY, NUMBER, starter
 from ndgrad._src.compiler.cuda.products import summed_product
@@ -65,7 +72,7 @@ from ndgrad._src.foundations.kernel_error import KernelError
 from ndgrad._src.ops.formulas import Formula, Signature
 
 __all__ = [
-    "add_along", "attention_for", "cast", "check", "cholesky_gradient", "class_loss_for", "copy_into", "copy_of", "device_kernels", "draw", "formula_in_place",
+    "add_along", "attention_for", "blend_into", "cast", "check", "cholesky_gradient", "class_loss_for", "copy_into", "copy_of", "device_kernels", "draw", "formula_in_place",
     "formula_memory", "forward_of",
     "has_formula", "in_order", "indexed", "later_numbers", "make_filled", "notes", "planned", "prepare_stream", "recurrent_for", "refuse_later", "rouse", "rows", "rows_for",
     "scalar_one", "sum_over",

@@ -173,3 +173,38 @@ extern "C" __global__ void __launch_bounds__({THREADS}) kernel(const Arguments a
     }}
 }}
 """
+
+
+# ----- running statistics ---------------------------------------------------------------------------------------------
+
+_BLEND = """
+struct Arguments { long long n; T* to[2]; const T* given[2]; double factors[2]; double share; };
+extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
+    const long long i = (long long)blockIdx.x * 256 + threadIdx.x;
+    if (i >= a.n) return;
+    const T share = (T)a.share, rest = (T)(1.0 - a.share);
+    for (int k = 0; k < 2; ++k) if (a.to[k]) a.to[k][i] = a.to[k][i] * rest + a.given[k][i] * (T)a.factors[k] * share;
+}
+"""
+
+
+@functools.lru_cache(maxsize=16)
+def _blending(char: str, device: int) -> launch.Kernel:
+    return launch.Kernel(f"typedef {COMPUTED[char]} T;\n{_BLEND}", "5q3d")
+
+
+def blend_into(targets: Sequence[Any], given: Sequence[Any], factors: Sequence[float], share: float) -> bool:
+    """Move up to two arrays towards others by a share: to += share (factor given - to). Return False if that is not
+    supported. Arrays are contiguous, of one dtype and of one number of elements; a target may be None.
+    """
+    like = given[0]
+    for to, x in zip(targets, given, strict=True):
+        for a in (x,) if to is None else (to, x):
+            if a.__class__ is not like.__class__ or a.dtype.char != like.dtype.char or a.size != like.size or not a._c_contiguous:
+                return False
+    if like.dtype.char not in "fd" or not like.size:
+        return False
+    places = [0 if a is None else a.data.ptr for a in (*targets, *given)]
+    count = like.size
+    _blending(like.dtype.char, like.data.device_id)(-(-count // THREADS), THREADS, count, *places, *factors, share)
+    return True

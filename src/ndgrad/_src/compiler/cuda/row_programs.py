@@ -8,8 +8,9 @@ kernel serves all of them. Halves are computed in single precision and rounded w
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, NamedTuple
 
 from ndgrad._src.compiler.cuda import launch
@@ -216,9 +217,13 @@ def _kernel(formula: RowFormula, char: str, form: _Form, device: int) -> launch.
     return launch.Kernel(row_source(formula, char, form), f"{words}q{signature.numbers}d")
 
 
-def run_rows(program: RowProgram, arrays: Sequence[Any]) -> list[Any] | None:
-    """Return the results of a program by rows, for dense arrays of one dtype on a device; None if CuPy is better."""
-    x, rows = arrays[0], program.layout
+def make_launcher(program: RowProgram, x: Any) -> Callable[[Sequence[Any]], list[Any]] | None:
+    """Return the function that runs a program by rows on dense arrays of the dtype and device of x; None if CuPy is
+    better.
+
+    All words of the kernel's argument are known, except for the addresses.
+    """
+    rows = program.layout
     if isinstance(rows, Columns):
         head, elements = rows.inner, rows.length
         blocks = rows.outer * -(-rows.inner // _WIDE)
@@ -234,18 +239,29 @@ def run_rows(program: RowProgram, arrays: Sequence[Any]) -> list[Any] | None:
     if elements >= _LONGEST or blocks >= _LONGEST or (blocks < _FEW_BLOCKS and per_block > _LONG_BLOCK):
         return None
     kernel = _kernel(program.formula, x.dtype.char, form_of(rows), x.data.device_id)
-    out = [launch.new(shape, x.dtype) for shape in program.shapes]
     segment = () if isinstance(rows, Columns) else (rows.segments, 1)
     roles = [role for _, role in program.formula.results]
     steps = [along if role.is_element else segment if role.is_segment else once for role in roles]
-    places = [a.data.ptr for a in (*out, *arrays)]
+    dtype, shapes, made = x.dtype, program.shapes, len(program.shapes)
+    parts: tuple[tuple[int, int], ...] = ()
+    sizes = [prod(shape) * dtype.itemsize for shape in shapes]
     if program.parts:  # Note [Parts of rows]
-        item, results = x.dtype.itemsize, len(steps)
+        results = len(steps)
         steps = [(part.row_step, 0) for part in program.parts[:results]]
-        firsts = [0] * results + [len(out)] * (len(program.parts) - results)
-        places = [places[n + part.array] + part.offset * item for part, n in zip(program.parts, firsts, strict=True)]
-    words = [
-        word for place, step in zip(places, (*steps, *program.steps), strict=True) for word in (place, *step)
-    ]
-    kernel(blocks, threads, head, rows.length, *words, *program.numbers)
-    return out
+        firsts = [0] * results + [made] * (len(program.parts) - results)
+        parts = tuple([(n + part.array, part.offset * dtype.itemsize) for part, n in zip(program.parts, firsts, strict=True)])
+    known = [word for step in (*steps, *program.steps) for word in (0, *step)]
+    words, each = [head, rows.length, *known, *program.numbers], 1 + len(form_of(rows).steps)
+    first, end = 2, 2 + len(known)
+
+    def run(arrays: Sequence[Any]) -> list[Any]:
+        memory = [launch.allocate(size) for size in sizes]
+        places = [*[m.ptr for m in memory], *[a.data.ptr for a in arrays]]
+        if parts:
+            places = [places[n] + offset for n, offset in parts]
+        given = words.copy()
+        given[first:end:each] = places
+        kernel(blocks, threads, *given)
+        return [launch.array(shape, dtype, m) for shape, m in zip(shapes, memory)]
+
+    return run

@@ -205,6 +205,15 @@ class At:
             self._known[name] = self._load(name)
         return self._known[name]
 
+    def is_at(self, place: str) -> Mask:
+        """Return the mask of the element with this number in its segment."""
+        f, lanes = self._row.f, self._row.w.type.lanes
+        lane = f.sub(place, self._index)
+        lane = f.choose(f.compare("ult", lane, lanes), lane, lanes)
+        wanted = f.splat(f.set(f"trunc i64 {lane} to i32"), Vector("i32", lanes))
+        numbers = ", ".join(f"i32 {i}" for i in range(lanes))
+        return Mask(self._row.w, f.set(f"icmp eq <{lanes} x i32> {wanted}, <{numbers}>"))
+
     def write(self, name: str, value: Real) -> Real:
         """Write elements, and return them."""
         f, type, pointer = self._row.f, self._row.w.type, self._pointer(name)

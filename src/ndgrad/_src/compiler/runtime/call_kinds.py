@@ -5,7 +5,8 @@ A key holds the structure of the arguments, four modes (`MODES`), and a part for
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +14,12 @@ from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.number_slots import VARIES
 from ndgrad._src.compiler.capture.tensor_facts import get_facts
+from ndgrad._src.compiler.capture.trace_reasons import describe_facts, shorten
 from ndgrad._src.compiler.capture.visit_containers import SMALL
 from ndgrad._src.core.variable import Variable
+
+if TYPE_CHECKING:
+    from ndgrad._src.foundations.pytree import TreeSpec
 
 #: Index in a key at which the parts of the arguments start.
 KINDS = 5
@@ -22,8 +27,6 @@ KINDS = 5
 MODES = ("the grad mode", "the default dtype", "the default device", "autocast")
 #: Classes of arguments that are compared by value.
 _BY_VALUE = (int, bool, str, bytes, type(None), type(Ellipsis))
-#: Facts of a tensor after its class (see `get_facts`), and the sameness of arguments.
-_FACTS = ("shape", "dtype", "strides", "is_inference()", "requires_grad", "names", "")
 
 
 def sizeless(key: Any) -> Any:
@@ -88,7 +91,7 @@ def _count_differences(key: Any, other: Any) -> tuple[int, int]:
 def describe_change(key: Any, before: Any) -> str:
     """Return the difference between a call and an earlier one: the modes or the arguments that differ."""
     if key[0] != before[0]:
-        return "the structure of the arguments has changed"
+        return _describe_structure(key[0], before[0])
     for name, now, then in zip(MODES, key[1:KINDS], before[1:KINDS], strict=True):
         if now != then:
             return f"{name} has changed"
@@ -100,24 +103,57 @@ def describe_change(key: Any, before: Any) -> str:
     return ", and ".join(changes[:2]) or "arguments of another kind"
 
 
+def _describe_structure(now: TreeSpec, then: TreeSpec) -> str:
+    """Return the difference between the structures of the arguments of two calls: (positional, keywords)."""
+    (args, keywords), (known, known_keywords) = now.children_specs, then.children_specs
+    if len(args.children_specs) != len(known.children_specs):
+        return f"{len(args.children_specs)} positional arguments instead of {len(known.children_specs)}"
+    if keywords.context != known_keywords.context:
+        return f"the keyword arguments are {_list_names(keywords.context)} instead of {_list_names(known_keywords.context)}"
+    names = [*[f"argument {i}" for i in range(len(args.children_specs))], *[f"argument {k!r}" for k in keywords.context]]
+    pairs = zip(
+        names,
+        [*args.children_specs, *keywords.children_specs],
+        [*known.children_specs, *known_keywords.children_specs],
+        strict=True,
+    )
+    for name, a, b in pairs:
+        if a != b:
+            return f"{name} has the structure {_draw(a)} instead of {_draw(b)}"
+    return "the structure of the arguments has changed"
+
+
+def _draw(spec: TreeSpec) -> str:
+    return shorten(spec).removeprefix("TreeSpec(").removesuffix(")")
+
+
+def _list_names(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def describe_decision(tried: Sequence[Any]) -> str:
+    """Return the reason for a trace after entries whose programs ran and were discarded."""
+    places = dict.fromkeys(
+        where for entry in tried if entry.specialisation is not None for where, _ in entry.specialisation.trace.decided
+    )
+    if not places:
+        return "values need another program"
+    return f"a condition on values has another outcome: {' or '.join(str(where) for where in places)}"
+
+
 def _describe_argument(number: int, now: Any, then: Any) -> str:
     called = f"argument {number}"
+    if _is_of_tensor(now) and _is_of_tensor(then):
+        difference = describe_facts(called, now, then)
+        if difference is None and now[-1]:
+            return f"{called} is the same tensor as argument {number + now[-1]}"
+        return difference or f"{called} is no longer the same tensor as argument {number + then[-1]}"
     if now[0] is not then[0]:
-        return f"{called} is of {now[0].__name__} instead of {then[0].__name__}"
-    if _is_of_tensor(now) and len(now) == len(then) == len(_FACTS) + 1:
-        for fact, a, b in zip(_FACTS, now[1:], then[1:], strict=True):
-            if a != b and fact:
-                return f"{called} has {fact} {_shorten(a)} instead of {_shorten(b)}"
-        return f"{called} is the same tensor as another argument, or no longer so"
+        return f"{called} is of class {now[0].__name__} instead of {then[0].__name__}"
     if now[0] is float and VARIES not in (now[1], then[1]):
         return f"{called} is {float.fromhex(now[1])!r} instead of {float.fromhex(then[1])!r}"
     if now[0] in _BY_VALUE and VARIES not in (now[1], then[1]):
-        return f"{called} is {_shorten(now[1])} instead of {_shorten(then[1])}"
+        return f"{called} is {shorten(now[1])} instead of {shorten(then[1])}"
     if issubclass(now[0], (np.ndarray, np.generic, complex, slice, float)) or VARIES in (now[1], then[1]):
         return f"{called} has another value"
-    return f"{called} is another object of {now[0].__name__}"
-
-
-def _shorten(value: Any) -> str:
-    text = str(value) if isinstance(value, np.dtype) else repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+    return f"{called} is another object of class {now[0].__name__}"

@@ -62,6 +62,22 @@ def run_matrices(what: str, shape: Any, a: Any, b: Any = None, upper: bool = Fal
     return small_matrices.run_matrices(what, shape, a, b, upper, unit)
 
 
+@functools.cache
+def class_losses() -> Any:
+    """Return the kernels for losses of class numbers on NumPy arrays. As above, without an import statement per call."""
+    from ndgrad._src.compiler.kernels import class_loss  # needs llvmlite
+
+    return class_loss
+
+
+@functools.cache
+def copies() -> Any:
+    """Return the kernels for copies of arrays with any steps, and for choices by a mask."""
+    from ndgrad._src.compiler.kernels import copies  # needs llvmlite
+
+    return copies
+
+
 def device_taps(x: Any) -> Any:
     """Return the kernels over tables of taps for an array on a device; None if they do not take it."""
     from ndgrad._src.compiler.cuda import taps  # needed on devices only

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
 from ndgrad._src.arrays.placement import CPU
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
+from ndgrad._src.compiler.capture.loop_source import LoopLog
 from ndgrad._src.compiler.capture.random_draws import restore_states
 from ndgrad._src.compiler.capture.reachable_objects import GLOBAL_HOOKS
 from ndgrad._src.compiler.native.phases import Times
@@ -241,7 +242,8 @@ class Explanation:
 
     def __str__(self) -> str:
         if not self.compiled:
-            return f"runs eagerly: {self.reason}{f' ({self.where})' if self.where else ''}"
+            head = f"runs eagerly: {self.reason}{f' ({self.where})' if self.where else ''}"
+            return "\n".join([head, *[f"  {line}" for line in self.control_flow]])
         head = (
             f"compiled: {self.forward_ops} ops forward, {self.backward_ops} backward, "
             f"{self.captured} tensors from outside, "
@@ -279,7 +281,8 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     if entry.specialisation is None:
         broken = entry.broken
         assert broken is not None
-        return Explanation(False, broken.reason, broken.where, 0, 0, 0, [], len(made.entries), "", Times())
+        loops = [] if entry.environment is None else _describe_loops(entry.environment.loops)
+        return Explanation(False, broken.reason, broken.where, 0, 0, 0, [], len(made.entries), "", Times(), loops)
     found = entry.specialisation
     guards = [
         slots.label(i) for slots in found.traced.environment.captured for i in range(len(slots.then)) if slots.label(i)
@@ -293,14 +296,18 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     for runner in runners if found.trace.place is CPU else ():
         _ = runner.executable
     times = sum([runner.times for runner in runners], found.times)
-    loops = found.traced.environment.loops
-    unrolled = [f"loop at {where} is traced round by round: {reason}" for where, reason in loops.refused.items()]
+    unrolled = _describe_loops(found.traced.environment.loops)
     decided = [f"for calls in which the condition at {where} is {outcome}" for where, outcome in found.trace.decided]
     return Explanation(
         True, None, None, len(found.plan.forward.instructions), len(found.plan.backward.instructions),
         captured, list(dict.fromkeys(guards)), len(made.entries), str(found.plan.program), times,
         [*(notes or describe_control_flow(*runners)), *unrolled, *decided],
     )  # fmt: skip
+
+
+def _describe_loops(loops: LoopLog) -> list[str]:
+    """Describe the Python loops that are not rolled up, with reasons."""
+    return [f"loop at {where} is traced round by round: {reason}" for where, reason in loops.refused.items()]
 
 
 def _describe_device(found: Specialisation, flat: Sequence[Any]) -> list[str]:

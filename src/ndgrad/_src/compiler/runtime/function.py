@@ -22,10 +22,19 @@ from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, Unreached
 from ndgrad._src.compiler.capture.number_slots import VARIES, NumberSlots, SeenNumbers
 from ndgrad._src.compiler.capture.tensor_facts import get_facts
+from ndgrad._src.compiler.capture.trace_reasons import describe
 from ndgrad._src.compiler.lower.float_errors import runs_eagerly, shows_all
 from ndgrad._src.compiler.lower.templates import Sizes
 from ndgrad._src.compiler.native.calls import is_available
-from ndgrad._src.compiler.runtime.call_kinds import KINDS, closest_of, describe_change, kind_of, shapes_of, sizeless
+from ndgrad._src.compiler.runtime.call_kinds import (
+    KINDS,
+    closest_of,
+    describe_change,
+    describe_decision,
+    kind_of,
+    shapes_of,
+    sizeless,
+)
 from ndgrad._src.compiler.runtime.native_call import (
     MOST_CALLS,
     NativeCall,
@@ -437,7 +446,7 @@ class CompiledFunction:
             reason = "which way it goes is decided by values, and changes from call to call; use where or cond"
             return Entry(None, None, None, GraphBreak(reason))
         with self._lock:
-            reason = "values that decide otherwise"
+            reason = describe_decision(tried)
             if not tried and self.entries:
                 reason = describe_change(key, closest_of(key, [e.key for e in self.entries]))
             # Newest entries come first. Entries with a break come last, because values may have caused the break.
@@ -520,7 +529,7 @@ class CompiledFunction:
         self, key: Any, flat: list[Any], spec: Any, reason: str, sizes: Sizes | None, autocast: Any
     ) -> Entry:
         self.traces += 1
-        self.last_reason = reason if self.entries else "the first call"
+        self.last_reason = describe(reason) if self.entries else "the first call"
         if self._thrashes():
             _warn(
                 f"{self!r} has been traced {self.traces} times, most recently because of this: {reason}. It runs "

@@ -73,6 +73,8 @@ class _Plan(NamedTuple):
     expands: bool
     #: The arguments of the native kernel; None on a device.
     launch: _Launch | None
+    #: The functions that start the kernel, by device; None if CuPy is better.
+    on_device: dict[int, Callable[[Sequence[Any]], list[Any]] | None]
 
 
 _plans: dict[Any, _Plan | None] = {}
@@ -103,9 +105,13 @@ def run_fused(function: Formula, arrays: Sequence[Any], settings: Mapping[str, A
     if plan.expands:
         given = [a if s is None else _expand(a, s) for a, s in zip(given, plan.rows.expanded, strict=True)]
     if is_on_device(x):
-        from ndgrad._src.compiler.cuda.row_programs import run_rows as run_on_device  # needed on devices only
+        device = x.data.device_id
+        if device not in plan.on_device:
+            from ndgrad._src.compiler.cuda.row_programs import make_launcher  # needed on devices only
 
-        found = run_on_device(plan.rows, given)
+            plan.on_device[device] = make_launcher(plan.rows, x)
+        run = plan.on_device[device]
+        found = None if run is None else run(given)
     else:
         found = run_rows(plan.rows, given, plan.launch)
     if found is None or plan.results is None:
@@ -143,7 +149,7 @@ def _make_plan(function: Formula, arrays: Sequence[Any], settings: Mapping[str, 
         return None
     x = next(a for a in arrays if a is not None)
     launch = None if is_on_device(x) else _make_launch(found, x.dtype)
-    return _Plan(found, results[0], any(shape is not None for shape in found.expanded), launch)
+    return _Plan(found, results[0], any(shape is not None for shape in found.expanded), launch, {})
 
 
 @functools.cache

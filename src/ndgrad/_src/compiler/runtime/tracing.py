@@ -21,12 +21,12 @@ from ndgrad._src.compiler.capture.deferred_calls import deferring
 from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, Unreached, current_tracer
 from ndgrad._src.compiler.capture.leaf_order import order_of_leaves
+from ndgrad._src.compiler.capture.loop_calls import rewrite_loops
 from ndgrad._src.compiler.capture.loop_gradients import Joint, joint_program
 from ndgrad._src.compiler.capture.loop_rounds import LoopRefused
 from ndgrad._src.compiler.capture.loop_source import LoopLog
 from ndgrad._src.compiler.capture.number_tape import NumberTape
 from ndgrad._src.compiler.capture.patched_functions import patching
-from ndgrad._src.compiler.capture.python_loops import rewrite_loops
 from ndgrad._src.compiler.capture.side_effects import forbid_side_effects
 from ndgrad._src.compiler.capture.slot_effects import original_of
 from ndgrad._src.compiler.capture.tensor_facts import get_facts

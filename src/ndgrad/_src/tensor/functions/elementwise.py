@@ -15,7 +15,7 @@ from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.precision import is_floating, result_dtype
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.out_argument import write_out
-from ndgrad._src.core.variable import Variable, np_dtype, wrap
+from ndgrad._src.core.variable import Variable, np_dtype, requires_grad, wrap
 from ndgrad._src.ops import (  # noqa: F401  # some only to fill the op table
     activation,
     arithmetic,
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 __all__ = [
     "add", "sub", "rsub", "div", "positive", "float_power", "logit", "sinc", "sgn", "sign", "nan_to_num",
     "clamp", "where", "threshold", "hardshrink", "selu", "celu",
-    "complex", "polar", "real", "imag", "conj", "conj_physical", "fake_quantize_per_tensor_affine",
+    "complex", "polar", "real", "imag", "conj", "conj_physical",
+    "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine",
     "abs_", "clamp_", "celu_", "conj_physical_", "logit_", "nan_to_num_", "selu_", "sinc_", "threshold_",
 ]  # fmt: skip
 
@@ -465,20 +466,86 @@ def fake_quantize_per_tensor_affine(
     >>> ndgrad.fake_quantize_per_tensor_affine(ndgrad.tensor([-1.0, 0.3, 0.6, 2.0]), 0.25, 0, 0, 4)
     tensor([0.0000, 0.2500, 0.5000, 1.0000])
     """
-    if not is_floating(np_dtype(input)):
-        raise RuntimeError(
-            f"fake_quantize_per_tensor_affine: the input must be floating point, but is {np_dtype(input)}. [nd-dtype]"
-        )
-    if not quant_min <= int(zero_point) <= quant_max:
-        raise RuntimeError(
-            f"fake_quantize_per_tensor_affine: `zero_point` must be between `quant_min` and `quant_max`, but is "
-            f"{int(zero_point)}, and they are {quant_min} and {quant_max}. [nd-range]"
-        )
+    _check_levels("fake_quantize_per_tensor_affine", input, int(zero_point), int(zero_point), quant_min, quant_max)
     step = np.float32(float(scale))  # torch's scales are in single precision
     with np.errstate(divide="ignore"):
         inverse = float(np.float32(1) / step)
     how = {"scale": float(step), "inverse": inverse, "zero_point": int(zero_point)}
     return rounding.fake_quantize_per_tensor_affine.eager(input, **how, quant_min=quant_min, quant_max=quant_max)
+
+
+def fake_quantize_per_channel_affine(
+    input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
+) -> Tensor:
+    """Round each channel of the input to (integer - zero_point) scale, with integers from `quant_min` to `quant_max`.
+
+    The gradient passes unchanged inside the range of these numbers, and is zero outside.
+
+    Args:
+        input: floating-point tensor.
+        scale: distance of neighbouring numbers in each channel; float32 or bfloat16.
+        zero_point: number that stands for 0 in each channel: an int32 between `quant_min` and `quant_max`, which is
+            added after rounding, or a float32 or float16, which is added before.
+        axis: dimension of the channels.
+        quant_min: smallest integer.
+        quant_max: largest integer.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([[0.3, 0.6], [0.3, 0.6]])
+    >>> zeros = ndgrad.zeros(2, dtype=ndgrad.int32)
+    >>> ndgrad.fake_quantize_per_channel_affine(x, ndgrad.tensor([0.25, 1.0]), zeros, 0, 0, 4)
+    tensor([[0.2500, 0.5000],
+            [0.0000, 1.0000]])
+    """
+    name = "fake_quantize_per_channel_affine"
+    if not 0 <= axis < max(input.ndim, 1):
+        raise RuntimeError(
+            f"{name}: `axis` must be between 0 and the number of dimensions of the input, {input.ndim}, but is {axis}. "
+            "[nd-dim]"
+        )
+    channels = tuple(input.shape[axis : axis + 1])
+    for argument, t, accepted in (
+        ("scale", scale, ("float32", "bfloat16")),
+        ("zero_point", zero_point, ("int32", "float32", "float16")),
+    ):
+        if np_dtype(t).name not in accepted:
+            raise RuntimeError(
+                f"{name}: `{argument}` must be {' or '.join(accepted)}, but is {np_dtype(t)}. [nd-dtype]"
+            )
+        if tuple(t.shape) != (channels or (1,)):
+            raise RuntimeError(
+                f"{name}: `{argument}` must have the shape {channels or (1,)}, one number for each channel, but has "
+                f"{tuple(t.shape)}. [nd-shape]"
+            )
+        if requires_grad(t):
+            raise RuntimeError(
+                f"{name} is not differentiable with respect to `{argument}`. Pass {argument}.detach(). "
+                "[nd-no-derivative]"
+            )
+    is_integer = np_dtype(zero_point).kind == "i"
+    has_bounds = is_integer and channels != (0,)  # torch does not check other zero points
+    smallest, largest = (zero_point.min().item(), zero_point.max().item()) if has_bounds else (quant_min, quant_min)
+    _check_levels(name, input, smallest, largest, quant_min, quant_max)
+    along = (-1,) + (1,) * (input.ndim - axis - 1) if channels else ()
+    scale, offset = scale.float().reshape(along), zero_point.float().reshape(along)
+    result = rounding.fake_quantize_per_channel_affine.eager(
+        input, scale, scale.reciprocal(), offset, quant_min=quant_min, quant_max=quant_max,
+        adds="after rounding" if is_integer else "before rounding",
+    )  # fmt: skip
+    return result.to(input.dtype)
+
+
+def _check_levels(
+    function: str, input: Tensor, smallest: float, largest: float, quant_min: int, quant_max: int
+) -> None:
+    """Raise unless the input is real and floating-point and the zero points lie among the integers."""
+    if not is_floating(np_dtype(input)):
+        raise RuntimeError(f"{function}: the input must be floating point, but is {np_dtype(input)}. [nd-dtype]")
+    if not quant_min <= smallest <= largest <= quant_max:
+        raise RuntimeError(
+            f"{function}: `zero_point` must be between `quant_min` and `quant_max`, but is "
+            f"{largest if largest > quant_max else smallest}, and they are {quant_min} and {quant_max}. [nd-range]"
+        )
 
 
 # ----- choices --------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -71,6 +72,38 @@ def replace_single_integers(index: Any) -> Any:
         if isinstance(item, (Variable, np.integer)):
             return tuple([_number(i) for i in index])
     return index
+
+
+def read_bytes_as_masks(t: Tensor, index: Any) -> Any:
+    """Replace uint8 tensors of an index by masks, with a warning: torch's meaning, from before it had bool. For an
+    `Array`, they are positions as in NumPy.
+    """
+    if t.is_numpy_type:
+        return index
+    several = index.__class__ is tuple or index.__class__ is list
+    if not any(map(_is_of_bytes, index)) if several else not _is_of_bytes(index):
+        return index
+    warnings.warn(
+        "indexing with dtype uint8 is now deprecated, please use a dtype bool instead: a tensor of bytes is a mask. "
+        "Convert it with .bool(), or positions with .long().",
+        UserWarning,
+        stacklevel=3,
+    )
+    return type(index)(_as_mask(t, item) for item in index) if several else _as_mask(t, index)
+
+
+def _is_of_bytes(item: object) -> bool:
+    if isinstance(item, Variable):
+        return np_dtype(item) == np.uint8
+    return isinstance(item, np.ndarray) and item.dtype == np.uint8
+
+
+def _as_mask(t: Tensor, item: Any) -> Any:
+    if not _is_of_bytes(item):
+        return item
+    if isinstance(item, np.ndarray):
+        return wrap(t.tensor_type, item.astype(bool))
+    return cast.cast(item, dtype=np.dtype(bool))
 
 
 def _number(item: Any) -> Any:
@@ -137,6 +170,7 @@ def getitem(self: Tensor, index: Index) -> Tensor:
     if not known:
         if (other := answer(getitem, (self, index), {})) is not UNASKED:
             return other
+    index = read_bytes_as_masks(self, index)
     found = _index_by_arrays(self, index)
     return _index_by_items(self, _items(self, replace_single_integers(index))) if found is None else found
 
@@ -238,6 +272,8 @@ def setitem(self: Tensor, index: Index, value: ArrayLike) -> None:
     given: Any = value
     put: Any = given if isinstance(given, Variable) else _as_value(self, given)
     basic = _plain_items(index)
+    if basic is None:
+        index = read_bytes_as_masks(self, index)
     items = _items(self, replace_single_integers(index)) if basic is None else basic
     if basic is None and all(map(_is_basic, items)):
         basic = _basic(items)
@@ -371,6 +407,7 @@ def _items(t: Tensor, index: Any) -> tuple[Any, ...]:
 
 def parse(t: Tensor, items: tuple[Any, ...]) -> Parsed:
     """Split an index with arrays into its parts."""
+    items = read_bytes_as_masks(t, items)
     items = tuple(_normalise(t, item) for item in items)
     ints_are_arrays = t.is_numpy_type and any(isinstance(i, list) for i in items)
     # NumPy uses the index as written: an Ellipsis between arrays separates them even if

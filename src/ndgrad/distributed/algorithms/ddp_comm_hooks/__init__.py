@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, member
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,11 @@ __all__ = ["DDPCommHookType", "register_ddp_comm_hook"]
 class DDPCommHookType(Enum):
     """Names of the hooks of this package, for `register_ddp_comm_hook`."""
 
-    ALLREDUCE = partial(default_hooks.allreduce_hook)
-    FP16_COMPRESS = partial(default_hooks.fp16_compress_hook)
-    BF16_COMPRESS = partial(default_hooks.bf16_compress_hook)
-    NOOP = partial(debugging_hooks.noop_hook)
+    # A bare partial is an attribute, no member, from Python 3.13 on.
+    ALLREDUCE = member(partial(default_hooks.allreduce_hook))
+    FP16_COMPRESS = member(partial(default_hooks.fp16_compress_hook))
+    BF16_COMPRESS = member(partial(default_hooks.bf16_compress_hook))
+    NOOP = member(partial(debugging_hooks.noop_hook))
 
 
 def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: DistributedDataParallel, state: Any = None) -> None:

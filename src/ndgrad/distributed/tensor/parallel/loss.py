@@ -72,7 +72,7 @@ def _cross_entropy(
     dim = 1 if input.ndim > 1 else 0
     along = [i for i, p in enumerate(input.placements) if p.is_shard(dim)]
     if len(along) != 1 or sum(not p.is_replicate() for p in input.placements) != 1:
-        raise NotImplementedError(
+        raise ValueError(
             f"loss_parallel: the scores must be sharded in their classes, dimension {dim}, and in nothing else, but "
             f"are {list(input.placements)}. Redistribute them, or use cross_entropy outside the block. [nd-dtensor]"
         )
