@@ -62,7 +62,7 @@ def test_pages_are_as_the_names_say():
     ("path", "name", "words"),
     [
         ("ndgrad.distributed", "Reducer", "MPI"),
-        ("ndgrad", "quint8", "Quantised"),
+        ("ndgrad", "quantize_per_tensor", "Quantised"),
         ("ndgrad.utils", "cpp_extension", "C\\+\\+"),
         ("ndgrad.cuda", "temperature", "nvidia-smi"),
         ("ndgrad.compiler", "set_default_backend", "guards"),

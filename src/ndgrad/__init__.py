@@ -45,7 +45,9 @@ _SUBMODULES = frozenset(
     "sparse special storage testing torch_version types utils version viz xpu".split()
 )
 #: Private submodules that torch programs import.
-_PRIVATE_SUBMODULES = frozenset("_C __config__ _dynamo _higher_order_ops _tensor_str _utils _vmap_internals".split())
+_PRIVATE_SUBMODULES = frozenset(
+    "_C __config__ _dynamo _functorch _higher_order_ops _tensor_str _utils _vmap_internals".split()
+)
 #: Names of this namespace that are defined in a submodule: submodule -> names.
 _FROM = {
     "amp.autocast_mode": (
@@ -111,6 +113,7 @@ for _family in _families.AT_ONCE:
 _CONSTANTS: dict[str, _Any] = {
     **{d.name: d for d in _dtypes._BY_NAME.values()},
     **_dtypes.ALIASES,
+    **_dtypes.QUANTIZED,
     **_typed.CLASSES,
     **{
         name: getattr(_devices, name)

@@ -58,8 +58,8 @@ from ndgrad._src.tensor.functions.creation import (
     ones, ones_like as ones_like, range as range, zeros as zeros, zeros_like as zeros_like,
 )
 from ndgrad._src.tensor.functions.data import (
-    as_tensor as as_tensor, asarray as asarray, from_numpy as from_numpy, frombuffer as frombuffer, scalar_tensor as
-    scalar_tensor, tensor as tensor,
+    as_tensor as as_tensor, asarray as asarray, from_file as from_file, from_numpy as from_numpy, frombuffer as
+    frombuffer, scalar_tensor as scalar_tensor, tensor as tensor,
 )
 from ndgrad._src.tensor.functions.decomposition import householder_product as _orgqr, lu_unpack as lu_unpack
 from ndgrad._src.tensor.functions.describe import (
@@ -1050,6 +1050,11 @@ double: dtype
 chalf: dtype
 cfloat: dtype
 cdouble: dtype
+qint8: dtype
+qint32: dtype
+quint8: dtype
+quint4x2: dtype
+quint2x4: dtype
 BoolTensor: type[Tensor]
 ByteTensor: type[Tensor]
 CharTensor: type[Tensor]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays.dtypes import dtype as _dtype
@@ -69,6 +70,19 @@ def _get_available_device_type() -> str | None:
     from ndgrad import cuda  # not every program asks
 
     return "cuda" if cuda.is_available() else None
+
+
+def _get_device_module(device_type: str) -> Any:
+    """Return the module of a kind of device, such as `ndgrad.cuda`."""
+    import ndgrad  # some devices have modules that are loaded on first use
+
+    found = getattr(ndgrad, device_type, None) if isinstance(device_type, str) else None
+    if not isinstance(found, ModuleType):
+        raise RuntimeError(
+            f"Device '{device_type}' does not have a corresponding module registered as 'torch.{device_type}'. Use "
+            "'cpu' or 'cuda'. [nd-device]"
+        )
+    return found
 
 
 def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:

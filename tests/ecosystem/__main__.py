@@ -94,12 +94,16 @@ def compare_suites(theirs: Path, ours: Path, folder: Path, names: list[str], lim
         result = compare_suite(name, read_versions()[name], theirs, ours, folder, limits)
         results[name] = vars(result)
         kept.write_text(json.dumps(results, indent=1))
-    rows = [Comparison(**results[name]) for name in SUITES if name in results]
+    measured = [Comparison(**results[name]) for name in SUITES if name in results]
+    rows = [row for row in measured if row.counted]
     lines = ["| library | tests | run, and passed by torch | passed by ndgrad | not reached in time |", "|---|---|---|---|---|"]
     for row in rows:
         lines.append(f"| {row.library} {read_versions()[row.library]} | {row.collected} | {row.counted} | {row.passed} | {row.unreached} |")
     sums = [sum(vars(row)[name] for row in rows) for name in ("collected", "counted", "passed", "unreached")]
     lines.append(f"| together | {' | '.join(map(str, sums))} |")
+    absent = [name for name in SUITES if name not in {row.library for row in rows}]
+    if absent:
+        lines += ["", f"No test of these libraries was run in both environments: {', '.join(absent)}."]
     failures = [(row.library, test, error) for row in rows for test, error in row.failures]
     if failures:
         lines += ["", "Tests that only torch passes:", ""]

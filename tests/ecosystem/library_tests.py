@@ -88,10 +88,16 @@ SUITES = {
 
 #: Reasons of failures that stay, by patterns of `library::test`.
 REASONS: dict[str, str] = {
-    "einops::*test_torch_compile*": "`compile` runs a function with `functools.lru_cache` eagerly until its result is cached, "
-    "and `fullgraph=True` makes that an error.",
-    "e3nn::tests/o3/angular_spherical_harmonics_test.py::test_jit*": "`compile` with `fullgraph=True` refuses a function that "
+    "einops::*test_torch_compile_for_layers": "The layers call a function directly that a `functools.lru_cache` also wraps. "
+    "`compile` takes such a call for one of the cache, and `fullgraph=True` makes that an error.",
+    "e3nn::*tests/o3/angular_spherical_harmonics_test.py::test_jit*": "`compile` with `fullgraph=True` refuses a function that "
     "reaches more than 20000 objects.",
+    "e3nn::*norm_test.py::test_norm*": "The test's parameters were drawn at random in each environment. "
+    "Both runs now start from one seed.",
+    "e3nn::*tensor_product_test.py::test_bilinear_right_variance_equivariance*": "The test's parameters were drawn at random in "
+    "each environment. Both runs now start from one seed.",
+    "pytorch-minimize::*test_rosen_unconstrained": "The minimum is found, to 8e-12. A last step in single precision does not "
+    "descend, which depends on the rounding of sums.",
 }
 
 
@@ -188,7 +194,7 @@ def run_suite(suite: Suite, environment: Path, place: Path, outcomes: Path, limi
     outcomes.unlink(missing_ok=True)
     print(f"==> {place.name} in {environment.name}", flush=True)
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **suite.variables}
-    variables |= {"PYTHONPATH": str(HERE / "pytest_plugin"), "OUTCOMES": str(outcomes.resolve())}
+    variables |= {"PYTHONHASHSEED": "0", "PYTHONPATH": str(HERE / "pytest_plugin"), "OUTCOMES": str(outcomes.resolve())}
     variables |= {"TEST_SECONDS": str(limits.test), "SAMPLE": str(limits.sample), "SEED": str(limits.seed)}
     variables |= {"CHOSEN": str(chosen.resolve()) if chosen else ""}
     variables["PATH"] = os.pathsep.join((str((environment / "bin").absolute()), os.environ.get("PATH", "")))  # tests run `python`

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from ndgrad._src.core.modes import modes
 from ndgrad._src.core.variable import Variable, meta_of
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.interpreters.batching import BatchLevel, batch_tensor
 from ndgrad._src.interpreters.levels import level_number
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.unwrap import debug_unwrap
 
 if TYPE_CHECKING:
@@ -68,6 +70,26 @@ def current_level() -> int:
     if depth is None:
         raise RuntimeError("current_level: no transform is open. [nd-in-transform]")
     return depth
+
+
+def _add_batch_dim(t: Tensor, in_dim: int, level: int) -> Tensor:
+    """Return the tensor of an open vmap over dimension `in_dim` of a tensor. Transforms are counted from 1."""
+    return batch_tensor(_find_vmap(level), t.movedim(in_dim, 0))
+
+
+def _remove_batch_dim(t: Tensor, level: int, batch_size: int, out_dim: int) -> Tensor:
+    """Return the tensor under one of an open vmap, with the batch at dimension `out_dim`. Others are expanded."""
+    number = _find_vmap(level).number
+    payload = t._array if level_number(t) == number else tensor_ops.expand(t, shape=(batch_size, *t.shape))
+    return payload.movedim(0, out_dim)
+
+
+def _find_vmap(level: int) -> BatchLevel:
+    levels = modes().levels
+    found = levels[level - 1] if 0 < level <= len(levels) else None
+    if not isinstance(found, BatchLevel):
+        raise RuntimeError(f"transform {level} is not an open vmap: {len(levels)} are open. [nd-in-transform]")
+    return found
 
 
 _refuse_absent(__name__)

@@ -79,6 +79,14 @@ def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeS
     return pytree.tree_flatten(tree, _with_dataclasses(is_leaf))
 
 
+def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec) -> list[Any] | None:
+    """Return the leaf of a tree for each leaf of a structure below it; None if the tree does not fit."""
+    try:
+        return pytree.broadcast_prefix(tree, treespec, is_leaf=lambda leaf: leaf is None)
+    except ValueError:
+        return None
+
+
 def tree_leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
     """Return the leaves of a tree.
 

@@ -11,12 +11,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import re
 import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+
+def pytest_configure(config: Any) -> None:
+    random.seed(0)  # names of parameters may be drawn
 
 
 @pytest.hookimpl(trylast=True)  # after -k and the tests' own selection

@@ -157,7 +157,7 @@ class dtype:
         # np.dtype would also compare itself with arrays and with None, which it reads as float64.
         if not isinstance(other, (np.dtype, type, str)):
             return NotImplemented
-        if self is complex32 or (self.name in _FOREIGN_NAMES and sys.modules.get("ml_dtypes") is None):
+        if self.name in _WITHOUT_DATA or (self.name in _FOREIGN_NAMES and sys.modules.get("ml_dtypes") is None):
             return other == self.name
         return bool(self.numpy == other)
 
@@ -213,6 +213,11 @@ def _load_foreign(name: str) -> np.dtype[Any]:
             f"there are no tensors of {package_name.package}.complex32: NumPy has no complex numbers of two halves. "
             f"Use {package_name.package}.complex64. [nd-dtype]"
         )
+    if name in _WITHOUT_DATA:
+        raise TypeError(
+            f"there are no tensors of {package_name.package}.{name}: NumPy has no quantized numbers. Compute in "
+            f"{package_name.package}.float32 or {package_name.package}.bfloat16. [nd-dtype]"
+        )
     try:
         import ml_dtypes
     except ImportError as error:
@@ -255,8 +260,14 @@ complex128 = _make("complex128", _COMPLEX)
 #: Types of one byte. They are stored and cast, but not computed with.
 FLOAT8 = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu)
 _FLOAT8_NAMES = frozenset(d.name for d in FLOAT8)
-#: Names of types that NumPy lacks: those of ml_dtypes, and complex32, which has no data.
-_FOREIGN_NAMES = _FLOAT8_NAMES | {"bfloat16", "complex32"}
+#: torch's quantized types by name. Programs compare dtypes with them, and list them; there are no tensors of them.
+QUANTIZED = {
+    name: _make(name, _INTEGER, itemsize=size)
+    for name, size in (("qint8", 1), ("qint32", 4), ("quint8", 1), ("quint4x2", 1), ("quint2x4", 1))
+}
+_WITHOUT_DATA = frozenset(("complex32", *QUANTIZED))
+#: Names of types that NumPy lacks: those of ml_dtypes, and those without data.
+_FOREIGN_NAMES = _FLOAT8_NAMES | _WITHOUT_DATA | {"bfloat16"}
 
 ALIASES: dict[str, dtype] = {
     "bool": bool_,
@@ -479,6 +490,10 @@ def _find_promoted(a: dtype, b: dtype) -> dtype:
     low, high = (a, b) if a._category <= b._category else (b, a)
     if low is high:
         return high
+    if not QUANTIZED.keys().isdisjoint((a.name, b.name)):
+        raise TypeError(
+            f"quantized types are not promoted: {a} and {b}. There are no tensors of them; use float32. [nd-dtype]"
+        )
     if _FLOAT8_NAMES & {a.name, b.name}:
         raise RuntimeError(
             f"Promotion for Float8 Types is not supported, attempted to promote {_torch_name(a)} and {_torch_name(b)}. "
@@ -578,6 +593,8 @@ def can_cast(from_: DTypeLike, to: DTypeLike) -> bool:
     (True, False)
     """
     a, b = as_dtype(from_), as_dtype(to)
+    if not QUANTIZED.keys().isdisjoint((a.name, b.name)):
+        return a is b
     if _FOREIGN_NAMES & {a.name, b.name}:
         return a._category <= b._category
     return np.can_cast(a.numpy, b.numpy, "same_kind")

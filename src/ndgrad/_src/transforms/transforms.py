@@ -19,7 +19,7 @@ from typing import (
 
 from ndgrad._src.arrays.generator import default_generator
 from ndgrad._src.arrays.precision import INEXACT
-from ndgrad._src.core.modes import process, section
+from ndgrad._src.core.modes import modes, process, section
 from ndgrad._src.core.variable import ESCAPED, Variable, np_dtype, requires_grad, wrap
 from ndgrad._src.engine.engine import backward_from
 from ndgrad._src.engine.roots import implicit_gradient, is_constant
@@ -695,7 +695,8 @@ def _map_batched(func: F, in_dims: Any, out_dims: Any, randomness: str, chunk_si
         flat, spec = tree_flatten(args)
         dims = _list_in_dims(func, in_dims, args, flat)
         size = _batch_size(flat, dims)
-        if may_be_nested(func) and any(d is not None and t.is_nested for t, d in zip(flat, dims, strict=True)):
+        mapped = [t for t, d in zip(flat, dims, strict=True) if d is not None]
+        if may_be_nested(func) and any(getattr(t, "is_nested", False) for t in mapped):
             from ndgrad.nested.mapped import map_components  # loaded with the first nested tensor
 
             def run(piece: list[Any], count: int) -> Any:
@@ -719,7 +720,8 @@ def _map_batched(func: F, in_dims: Any, out_dims: Any, randomness: str, chunk_si
 
 
 def _narrow(t: Payload, dim: int, start: int, stop: int) -> Payload:
-    return tensor_ops.getitem(t, index=(*(slice(None),) * dim, slice(start, stop)))
+    index = (*(slice(None),) * dim, slice(start, stop))
+    return tensor_ops.getitem(t, index=index) if isinstance(t, Variable) else t[index]
 
 
 def _join_chunks(func: Callable[..., Any], parts: list[Any], out_dims: object) -> Payload:
@@ -774,7 +776,7 @@ def _list_in_dims(
                     f"{call}: Got in_dim={d!r} for an input but in_dim must be either an integer dimension or None. "
                     "[nd-vmap-dims]"
                 )
-            if not isinstance(t, Variable):
+            if not isinstance(t, Variable) and not _batches_itself(t):
                 raise ValueError(
                     f"{call}: Got in_dim={d} for an input but the input is of type {type(t).__name__}. "
                     "Only tensors are batched; give None there. [nd-vmap-dims]"
@@ -817,7 +819,7 @@ def _run_batched(
     kwargs: dict[str, Any],
 ) -> Any:
     with BatchLevel(size, randomness) as level:
-        args = [batch_tensor(level, _to_front(t, d)) if d is not None else t for t, d in zip(flat, dims, strict=True)]
+        args = [t if d is None else _batch_argument(level, t, d) for t, d in zip(flat, dims, strict=True)]
         result = func(*tree_unflatten(args, spec), **kwargs)
         outputs, out_spec = tree_flatten(result)
         settle(outputs)
@@ -843,6 +845,18 @@ def _run_batched(
         else:
             out.append(_from_front(tensor_ops.expand(o, shape=(size, *o.shape)), d))
     return tree_unflatten(out, out_spec)
+
+
+def _batches_itself(value: Any) -> bool:
+    """True for a container of tensors with a `shape` and torch's private method for vmap, as of tensordict."""
+    return hasattr(type(value), "_add_batch_dim")
+
+
+def _batch_argument(level: BatchLevel, value: Any, dim: int) -> Any:
+    """Return an argument inside a vmap."""
+    if isinstance(value, Variable):
+        return batch_tensor(level, _to_front(value, dim))
+    return value._add_batch_dim(in_dim=dim, vmap_level=len(modes().levels))
 
 
 def _without_code(error: Exception) -> str:

@@ -25,6 +25,7 @@ from ndgrad.nn.modules.hooks import (
     register_module_full_backward_pre_hook,
 )
 from ndgrad.nn.modules.registry import (
+    _REGISTRATION_HOOKS,
     Registry,
     register_module_buffer_registration_hook,
     register_module_module_registration_hook,
@@ -46,6 +47,9 @@ __all__ = [
 
 # torch's names in this file
 _EXTRA_STATE_KEY_SUFFIX = EXTRA
+_global_parameter_registration_hooks = _REGISTRATION_HOOKS["parameter"]
+_global_buffer_registration_hooks = _REGISTRATION_HOOKS["buffer"]
+_global_module_registration_hooks = _REGISTRATION_HOOKS["module"]
 
 
 class Module(Hooked, Stateful, Registry):

@@ -32,6 +32,10 @@ T_co = TypeVar("T_co", covariant=True)
 #: Type of collate functions, under torch's name.
 _collate_fn_t = Callable[[list[Any]], Any]
 
+# torch's names of these types, which libraries import.
+_collate_fn_t = Callable[[list[Any]], Any]
+_worker_init_fn_t = Callable[[int], None]
+
 
 class Samples(Protocol[T_co]):
     """Samples by index, of a class that need not be a Dataset."""

@@ -7,6 +7,8 @@ all of them see a write through any of them.
 
 from __future__ import annotations
 
+import operator
+import os
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
     from ndgrad._typing import ArrayLike, Device, Dtype, Layout, Payload, TensorLike
 
-__all__ = ["as_tensor", "asarray", "from_numpy", "frombuffer", "scalar_tensor", "tensor"]
+__all__ = ["as_tensor", "asarray", "from_file", "from_numpy", "frombuffer", "scalar_tensor", "tensor"]
 METHODS = ("new", "new_tensor")
 
 
@@ -223,6 +225,59 @@ def frombuffer(
         ) from error
     made = _share_memory(array, devices.device("cpu"))
     return made.requires_grad_() if requires_grad else made
+
+
+def from_file(
+    filename: str,
+    shared: bool | None = None,
+    size: int = 0,
+    *,
+    dtype: Dtype = None,
+    layout: Layout = None,
+    device: Device = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Return a vector over the memory-mapped bytes of a file.
+
+    Args:
+        filename: path of the file.
+        shared: whether writes to the tensor change the file, which is then made or enlarged as needed.
+        size: number of elements.
+        dtype: dtype of the elements. None means the default dtype.
+        layout: None or `ndgrad.strided`.
+        device: None or the CPU.
+        pin_memory: must be False.
+
+    >>> import ndgrad, os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "numbers")
+    ...     _ = ndgrad.from_file(path, shared=True, size=3).fill_(2.0)
+    ...     ndgrad.from_file(path, size=2)
+    tensor([2., 2.])
+    """
+    elsewhere = device is not None and devices.device(device).type != "cpu"
+    if layout not in (None, devices.strided) or pin_memory or elsewhere:
+        raise RuntimeError(
+            f"from_file: layout={layout}, device={device}, pin_memory={pin_memory}. A file is mapped to strided memory "
+            "of the CPU, which is not pinned. Move the result with to(). [nd-option]"
+        )
+    wanted = dtypes.get_default_dtype().numpy if dtype is None else dtypes.as_numpy_dtype(dtype)
+    count = operator.index(size)
+    if count < 0:
+        raise RuntimeError(f"from_file: size is {count}, but it is a number of elements. [nd-option]")
+    if not count:
+        return from_numpy(np.empty(0, wanted))
+    if shared:
+        with open(filename, "ab") as file:
+            if file.tell() < count * wanted.itemsize:
+                file.truncate(count * wanted.itemsize)
+    elif os.path.getsize(filename) < count * wanted.itemsize:
+        raise RuntimeError(
+            f"from_file: {filename!r} has {os.path.getsize(filename)} bytes, fewer than {count} elements of {wanted}. "
+            "Give a smaller size, or shared=True. [nd-data]"
+        )
+    mapped = np.memmap(filename, wanted, "r+" if shared else "c", shape=(count,))
+    return from_numpy(mapped.view(np.ndarray))
 
 
 def scalar_tensor(
