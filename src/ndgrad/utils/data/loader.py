@@ -29,8 +29,6 @@ from ndgrad.utils.data.transport import forget, has_shared_memory, sweep, unpack
 from ndgrad.utils.data.worker import Epoch, Failure, Setup, run
 
 T_co = TypeVar("T_co", covariant=True)
-#: Type of collate functions, under torch's name.
-_collate_fn_t = Callable[[list[Any]], Any]
 
 # torch's names of these types, which libraries import.
 _collate_fn_t = Callable[[list[Any]], Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,9 +57,7 @@ class MovingRange:
 
 def _values(number: Any) -> list[Any]:
     values: list[Any] = number.loop.values(number) if isinstance(number, LoopNumber) else [number]
-    if not all(type(v) is int for v in values):
-        raise TypeError("'float' object cannot be interpreted as an integer")
-    return values
+    return [operator.index(value) for value in values]
 
 
 def make_range(function: Any, *args: Any) -> Any:
