@@ -228,10 +228,10 @@ class _Int(_Number):
     plain = int
 
     def keep_taped(cls, x: Any) -> Any:
-        return int(x._value) if x.__class__ in TAPED else None
+        return int(x._number) if x.__class__ in TAPED else None
 
     def keep(cls, *args: Any, **named: Any) -> Any:
-        return int(_value(scalar(args[0], "int()")))
+        return int(_number(scalar(args[0], "int()")))
 
 
 class Float(float, metaclass=_Float):
@@ -303,12 +303,12 @@ for _class in (Float, Complex, Int, *SCALARS.values()):
     _class.__name__ = _class.__qualname__ = _class.plain.__name__
 
 
-def _value(t: Any) -> Any:
+def _number(t: Any) -> Any:
     """Return the plain number in a tensor."""
     if not _is_tensor(t):
         return t
     if t.__class__ in TAPED:
-        return t._value
+        return t._number
     array: Any = innermost_array(t)
     # Traces and batches have their own answer.
     return (
@@ -322,7 +322,7 @@ _ARRAYS: frozenset[type[Any]] = frozenset((np.ndarray, np.float64, np.float32, n
 def round_number(number: Any, ndigits: int | None = None) -> Any:
     """Implement `round`: without digits it returns an int, as in Python; its slope is zero."""
     if _is_tensor(number) and number.ndim == 0 and ndigits is None:
-        return round(_value(number))  # the slope is zero
+        return round(_number(number))  # the slope is zero
     made = round(number) if ndigits is None else round(number, ndigits)
     return python_number(made) if number.__class__ is PythonNumber else made
 
@@ -553,7 +553,7 @@ def _norm(*parts: Any) -> Any:
 
 
 def _fraction(mantissa: Array, exponent: Array) -> tuple[Array, int]:
-    return mantissa, int(_value(exponent))
+    return mantissa, int(_number(exponent))
 
 
 def _product(values: Any, *, start: Any = 1) -> Any:
@@ -579,11 +579,11 @@ _MATH: dict[str, Any] = {
     "prod": _product,
     "sumprod": lambda p, q: _total(a * b for a, b in zip(p, q, strict=True)),
     "fma": lambda x, y, z: x * y + z,
-    "remainder": lambda x, y: x - y * float(np.rint(_value(x) / _value(y))),
+    "remainder": lambda x, y: x - y * float(np.rint(_number(x) / _number(y))),
     "erf": lambda x: _special().erf(x),
     "erfc": lambda x: _special().erfc(x),
     "lgamma": lambda x: _special().gammaln(x),
-    "gamma": lambda x: math.copysign(1.0, math.gamma(_value(x))) * _numpy().exp(_special().gammaln(x)),
+    "gamma": lambda x: math.copysign(1.0, math.gamma(_number(x))) * _numpy().exp(_special().gammaln(x)),
     "frexp": lambda x: _fraction(*_numpy().frexp(x)),
     **dict.fromkeys("floor ceil trunc isnan isinf isfinite isclose ulp".split()),
 }  # fmt: skip
@@ -602,7 +602,7 @@ _CMATH: dict[str, Any] = {
 def _plain(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return type(x)(_plain(v) for v in x)
-    return _value(scalar(x, "math")) if _is_tensor(x) else x
+    return _number(scalar(x, "math")) if _is_tensor(x) else x
 
 
 #: Function of math -> name of the rule for taped numbers.

@@ -31,7 +31,7 @@ class Taped(Array):
     """Base of taped numbers. The slots of a tensor are not set until they are read."""
 
     __slots__ = ()
-    _value: float
+    _number: float
     _tape: Tape
     _place: int
 
@@ -50,7 +50,7 @@ class Taped(Array):
     dtype = property(lambda self: FLOAT64)
 
     def __bool__(self) -> bool:
-        return self._value != 0.0
+        return self._number != 0.0
 
     def __pos__(self) -> Any:
         return same_number(self, self.__class__)
@@ -80,17 +80,17 @@ def become_array(x: Any) -> None:
     original = tape.originals.get(place)
     if original is not None and x.__class__ is TapedScalar:  # the same leaf again
         x._array, x._storage, x._meta, x._node = original._array, original._storage, original._meta, original._node
-        del x._value, x._tape, x._place
+        del x._number, x._tape, x._place
         _set_class(x, Array)
         return
     e = tape.output(place)
-    x._array, x._storage, x._meta = np.float64(x._value), None, None
+    x._array, x._storage, x._meta = np.float64(x._number), None, None
     if e.__class__ is Edge:
         x._node = e.node
         meta_of(x).output_nr = e.input_nr
     else:
         x._node = e
-    del x._value, x._tape, x._place
+    del x._number, x._tape, x._place
     _set_class(x, Array if x.__class__ is TapedScalar else python_number[0])
 
 
@@ -101,7 +101,7 @@ def _set_class(x: Any, cls: type[Any]) -> None:
 def same_number(x: Any, cls: type[Any]) -> Any:
     """Return a taped number as one of another class."""
     made = new(cls)
-    made._value, made._tape, made._place = x._value, x._tape, x._place
+    made._number, made._tape, made._place = x._number, x._tape, x._place
     return made
 
 
@@ -119,7 +119,7 @@ def tape_array(t: Any, cls: type[Any], is_argument: bool = False) -> Any:
     if is_argument:
         tape.originals[found[0]] = t
     made = new(cls)
-    made._place, made._value = found
+    made._place, made._number = found
     made._tape = tape
     return made
 
@@ -133,7 +133,7 @@ def read_element(t: Any, index: Any) -> Any:
     if found is None:
         return None
     made = new(TapedScalar)
-    made._place, made._value = found
+    made._place, made._number = found
     made._tape = tape
     return made
 
@@ -148,13 +148,13 @@ def _operand(x: Any, tape: Tape) -> tuple[float, int] | None:
         return float(x), -1
     if kind in TAPED:
         if x._tape is tape:
-            return x._value, x._place
+            return x._number, x._place
         key = id(x._tape), x._place
         known = tape.imported.get(key)
         if known is None:
-            value, source = x._value, x._tape
+            value, source = x._number, x._tape
             known = tape.imported[key] = tape.add_input(source.output(x._place), value), source
-        return x._value, known[0]
+        return x._number, known[0]
     if (kind is Array or kind is python_number[0]) and not x.ndim:
         array = x._array
         if x._meta is None and x._node is None and getattr(array, "dtype", None) is FLOAT64:
@@ -200,7 +200,7 @@ def combine(name: str, a: Any, b: Any) -> Any:
     value, dx, dy = found
     entries = tape.entries
     made = new(_result_class(a, b))
-    made._value, made._tape, made._place = value, tape, len(entries)
+    made._number, made._tape, made._place = value, tape, len(entries)
     function = BINARY[name][0]
     if x[1] < 0:  # a constant first operand
         entries.append((BINARY[name][2], y[1], dy, -1, x[0]))
@@ -296,9 +296,9 @@ def __{name}__(self, y):
     if tape.is_open and current() is tape.scope:
         kind = y.__class__
         if (kind is float or kind is int) and {condition}:
-            x = self._value
+            x = self._number
             r = new({cls.__name__})
-            r._value = v = {value}
+            r._number = v = {value}
             r._tape = tape
             entries = tape.entries
             r._place = len(entries)
@@ -306,10 +306,10 @@ def __{name}__(self, y):
             return r
         if (kind is TapedScalar or kind is TapedNumber) and y._tape is tape:
             other = y._place
-            x, y = self._value, y._value
+            x, y = self._number, y._number
             if {condition}:
                 r = new({mixed})
-                r._value = v = {value}
+                r._number = v = {value}
                 r._tape = tape
                 entries = tape.entries
                 r._place = len(entries)
@@ -328,7 +328,7 @@ def operator_of(name: str) -> Callable[..., Any]:
 
 def _taped_again(value: float, place: int, tape: Tape, cls: type[Any]) -> Any:
     made = new(cls)
-    made._value, made._tape, made._place = value, tape, place
+    made._number, made._tape, made._place = value, tape, place
     return made
 
 
@@ -340,10 +340,10 @@ def __r{name}__(self, y):
     tape = self._tape
     if tape.is_open and current() is tape.scope:
         kind = y.__class__
-        x = self._value
+        x = self._number
         if (kind is float or kind is int) and {condition}:
             r = new({cls.__name__})
-            r._value = v = {value}
+            r._number = v = {value}
             r._tape = tape
             entries = tape.entries
             r._place = len(entries)
@@ -399,9 +399,9 @@ def _set_operators(cls: type[Any]) -> None:
 
 
 def _absolute(self: Any) -> Any:
-    if self._value > 0.0:
+    if self._number > 0.0:
         return same_number(self, self.__class__)
-    return self * -1.0 if self._value < 0.0 else _on_arrays(abs, self)
+    return self * -1.0 if self._number < 0.0 else _on_arrays(abs, self)
 
 
 def _comparison(cls: type[Any], name: str) -> Callable[..., Any]:
@@ -411,9 +411,9 @@ def _comparison(cls: type[Any], name: str) -> Callable[..., Any]:
     def method(self: Any, other: Any) -> Any:
         kind = other.__class__
         if kind is float or kind is int or kind is np.float64:
-            return result(compare(self._value, other))
+            return result(compare(self._number, other))
         if kind in TAPED:
-            return result(compare(self._value, other._value))
+            return result(compare(self._number, other._number))
         return _on_arrays(compare, self, other) if isinstance(other, Array) else _compare_as_array(self, other, name)
 
     return method
@@ -477,7 +477,7 @@ _AGAIN = {name: _again(name) for name in UNARY}
 def apply_unary(name: str, x: Any, is_math: bool) -> Any:
     """Return a function of a taped number, with the value of `math` or of NumPy; None if it must run on an Array."""
     of_math, partial, is_regular = UNARY[name]
-    value = x._value
+    value = x._number
     if not is_regular(value):
         return None
     tape, place = x._tape, x._place
@@ -489,7 +489,7 @@ def apply_unary(name: str, x: Any, is_math: bool) -> Any:
         tape, place = other, found[1]
     v = of_math(value) if is_math else float(_NUMPY_FUNCTIONS[name](value))
     made = new(TapedNumber if is_math else TapedScalar)
-    made._value, made._tape = v, tape
+    made._number, made._tape = v, tape
     entries = tape.entries
     made._place = len(entries)
     entries.append((_AGAIN[name], place, partial(value, v), -1, 0.0))
@@ -530,7 +530,7 @@ def call_ufunc(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
 
 def _select(a: Any, b: Any, larger: bool) -> Any:
     """Return the larger or smaller of two numbers; None if they are equal or not numbers."""
-    values = [x._value if x.__class__ in TAPED else x for x in (a, b)]
+    values = [x._number if x.__class__ in TAPED else x for x in (a, b)]
     if any(v.__class__ not in _FLOATS for v in values) or not (values[0] < values[1] or values[0] > values[1]):
         return None
     chosen = a if (values[0] > values[1]) is larger else b
