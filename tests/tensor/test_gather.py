@@ -167,7 +167,10 @@ def test_keywords_of_numpy_and_numpy_arrays_as_indices():
 def test_indices_of_any_integer_dtype(dtype):
     index = (np.arange(300) % 200).astype(dtype) % 100
     x = tensor(np.arange(100.0), requires_grad=True)
-    for part in (x.gather(0, tensor(index)), x.index_select(0, tensor(index)), x.take(tensor(index)), x[tensor(index)]):
+    parts = [x.gather(0, tensor(index)), x.index_select(0, tensor(index)), x.take(tensor(index))]
+    if dtype is not np.uint8:  # bytes in brackets are a mask, as in torch
+        parts.append(x[tensor(index)])
+    for part in parts:
         np.testing.assert_array_equal(values(part), index)
         (g,) = ndgrad.autograd.grad(part.sum(), x)
         np.testing.assert_array_equal(values(g), np.bincount(index.astype(int), minlength=100))

@@ -126,7 +126,9 @@ class Tracer:
         operands = [Operand(_value(p), self._parts(a), self.sets) for p, a in zip(primals, args, strict=True)]
         call = Call(op, operands, settings, [innermost_array(o) for o in outs], self.sets)
         made = rule_for(op)(call)
-        self._attach(outs, [made] if isinstance(made, np.ndarray) else made, op.discrete_outputs)
+        if isinstance(made, (np.ndarray, np.generic)):  # the forward function of an element gives a number
+            made = [np.asarray(made)]
+        self._attach(outs, made, op.discrete_outputs)
         node = next((o._node for o in outs if o._node is not None), None)
         if node is not None:
             save_tangents(
