@@ -427,8 +427,9 @@ def test_tracing_beside_the_line_is_not_taken_for_a_print(monkeypatch: pytest.Mo
     terminal = impatient_terminal(monkeypatch)
 
     def slow(x: Any) -> Any:
-        for number in range(2000):
-            x = x * (1 + number % 7)
+        for _ in range(40):  # too short a loop to be traced as one round
+            for number in range(50):
+                x = x * (1 + number % 7)
         return x
 
     for size in range(2, 12):  # on a busy machine the writing thread may be late

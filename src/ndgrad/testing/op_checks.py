@@ -457,7 +457,7 @@ class _Case:
             f(*args)  # work done once, or once for each shape, is no loop
         # A single run may also make room in a table, or do other work that is due now.
         counts = [min(count_calls(f, *args) for _ in range(2)) for args in (few, many)]
-        # A loop makes a call for each further sample. Another path for larger arrays makes a few more, or fewer, in all.
+        # A loop makes a call for each further sample. Another path for larger arrays makes a few more or fewer in all.
         if 2 * (counts[1] - counts[0]) >= sizes[1] - sizes[0]:
             raise Failure(
                 f"{self.op.name}: vmap makes {counts[0]} calls for a batch of 2 and {counts[1]} for 64: "
