@@ -184,7 +184,7 @@ def _tables() -> tuple[Any, Any]:
     found = importlib.util.find_spec("scipy")
     file = Path(found.origin).parent / "stats" / "_sobol_direction_numbers.npz" if found and found.origin else None
     if file is None or not file.exists():
-        raise ImportError(
+        raise ModuleNotFoundError(
             "SobolEngine reads its direction numbers from SciPy, which is not installed. Install it: pip install "
             "scipy. [nd-install]",
             name="scipy",
