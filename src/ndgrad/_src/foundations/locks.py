@@ -7,10 +7,14 @@ except the locks that its own thread holds and will release.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _all: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -23,6 +27,32 @@ def make_lock() -> threading.RLock:
     lock = threading.RLock()
     _all.add(lock)
     return lock
+
+
+_computing = make_lock()
+
+
+def compute_once(function: F) -> F:
+    """Cache a function of positional arguments so that each result is computed once, also by several threads.
+
+    `functools.cache` lets two threads compute the same result and drops one of the two. Machine code that is dropped is
+    freed, although the other thread may have its address.
+    """
+    found: dict[tuple[Any, ...], Any] = {}
+
+    @functools.wraps(function)
+    def look_up(*key: Any) -> Any:
+        try:
+            return found[key]
+        except KeyError:
+            pass
+        with _computing:
+            if key not in found:
+                found[key] = function(*key)
+            return found[key]
+
+    look_up.cache_clear = found.clear  # type: ignore[attr-defined]  # as that of functools.cache
+    return look_up  # type: ignore[return-value]
 
 
 def holds_any() -> bool:

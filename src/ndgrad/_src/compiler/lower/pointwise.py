@@ -7,7 +7,6 @@ it first, as NumPy does.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Container, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from ndgrad._src.compiler.kernels.maths.functions import muladd
 from ndgrad._src.compiler.kernels.reductions import REDUCTIONS, Reduction
 from ndgrad._src.compiler.native.ir import SIZES, TYPES, Function, Vector, element_of
 from ndgrad._src.compiler.program.program import Instruction, Value
+from ndgrad._src.foundations.locks import compute_once
 from ndgrad._src.ops.table import Op
 
 #: Bytes of the smallest register of vectors.
@@ -31,7 +31,7 @@ def is_type(dtype: np.dtype[Any]) -> bool:
     return _name(dtype) in TYPES and dtype.isnative
 
 
-@functools.cache
+@compute_once
 def _name(dtype: np.dtype[Any]) -> str:
     return dtype.name
 

@@ -7,11 +7,12 @@ All of them are documented, and none depends on the layout of an object. CPython
 from __future__ import annotations
 
 import ctypes
-import functools
 import importlib
 import struct
 import sys
 import sysconfig
+
+from ndgrad._src.foundations.locks import compute_once
 
 #: True if Python has no interpreter lock. Walks over lists and dictionaries then need a critical section.
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
@@ -87,7 +88,7 @@ def numpy_function(name: str) -> int:
     return table[_INDICES[name]] or 0
 
 
-@functools.cache
+@compute_once
 def problem() -> str | None:
     """Return the reason why generated code cannot call these functions in this process; None if it can."""
     if sys.implementation.name != "cpython":

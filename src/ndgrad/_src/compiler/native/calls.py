@@ -14,7 +14,6 @@ lock has set a Python error; otherwise a RuntimeError shows the number.
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from ndgrad._src.compiler.native import call_code as words
 from ndgrad._src.compiler.native.c_interface import python_function
 from ndgrad._src.compiler.native.float_status import FLAGGED
 from ndgrad._src.compiler.native.target import Code, available
+from ndgrad._src.foundations.locks import compute_once
 
 _FASTCALL = 0x80  # METH_FASTCALL
 _FAILED = ctypes.create_string_buffer(b"compiled code failed with code %lld. [nd-compiler]")
@@ -40,7 +40,7 @@ def is_available() -> bool:
     return available() and c_interface.problem() is None
 
 
-@functools.cache
+@compute_once
 def code() -> Code:
     """Return the code of the builtins. It is never freed, because they point into it."""
     return Code(words.source(FLAGGED), level=2, symbols=c_interface.symbols())
@@ -219,7 +219,7 @@ def make_fill(name: str) -> Callable[..., bool]:
     return _make_builtin(f"fill_{name}", "fill", [_address(_OBJECTS), id(name)], [name])
 
 
-@functools.cache
+@compute_once
 def address_reader() -> Callable[..., tuple[int, ...]]:
     """Return a builtin that takes arrays and returns the addresses of their first elements.
 

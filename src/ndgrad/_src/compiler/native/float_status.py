@@ -10,10 +10,10 @@ The bits are those of x86-64. On architectures other than x86-64 and arm64, no b
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable
 
 from ndgrad._src.compiler.native.target import Code, host
+from ndgrad._src.foundations.locks import compute_once
 
 INVALID, DIVIDE, OVERFLOW = 1, 4, 8
 ALL = INVALID | DIVIDE | OVERFLOW
@@ -121,7 +121,7 @@ define void @ndgrad_status(ptr %to) {
 """
 
 
-@functools.cache
+@compute_once
 def _code() -> Code:
     return Code(functions(host().architecture) + _MODULE)
 
@@ -134,7 +134,7 @@ def symbols() -> dict[str, int]:
     return {name: _code().address(name) for name in names}
 
 
-@functools.cache
+@compute_once
 def take() -> Callable[[], int]:
     """Return a function that returns the bits of this thread and clears them."""
     found: Callable[[], int] = _code().function("take_status", ctypes.c_int64)

@@ -21,7 +21,6 @@ tables are left out, because nothing is thrown through native code.
 from __future__ import annotations
 
 import ctypes
-import functools
 import mmap
 import platform
 import struct
@@ -29,6 +28,8 @@ import sys
 import weakref
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from ndgrad._src.foundations.locks import compute_once
 
 #: ELF of 64 bits, little-endian, version 1; a relocatable file for x86-64.
 _IDENTITY = b"\x7fELF\x02\x01\x01"
@@ -252,12 +253,12 @@ def address_in_process(name: str) -> int | None:
         return None
 
 
-@functools.cache
+@compute_once
 def _process() -> Any:
     return ctypes.CDLL(None)
 
 
-@functools.cache
+@compute_once
 def _memory() -> Any:
     """Return the C library with the types of its functions for memory."""
     library = ctypes.CDLL(None, use_errno=True)

@@ -11,7 +11,6 @@ All state is protected by the interpreter lock. On a Python without one there is
 from __future__ import annotations
 
 import ctypes
-import functools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +20,7 @@ import numpy as np
 from ndgrad._src.compiler.native.c_interface import FREE_THREADED, python_function
 from ndgrad._src.compiler.native.calls import is_available
 from ndgrad._src.compiler.native.target import Code, CompileError
-from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.foundations.locks import compute_once, make_lock
 
 #: Names of the events by number, as `sys.setprofile` has them. Events without a name do not occur in a profile.
 _EVENTS = {0: "call", 3: "return", 4: "c_call", 5: "c_exception", 6: "c_return"}
@@ -166,7 +165,7 @@ def _insert(table: Any, number: int) -> None:
     table[place] = number
 
 
-@functools.cache
+@compute_once
 def load(always: Any) -> ProfileFilter | None:
     """Return the filter of this process; None if native code cannot be used."""
     if FREE_THREADED or not is_available():

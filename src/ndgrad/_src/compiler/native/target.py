@@ -43,6 +43,7 @@ from ndgrad._src.compiler.native import cache
 from ndgrad._src.compiler.native.ir import SIZES
 from ndgrad._src.compiler.native.object_loader import is_supported, load_object
 from ndgrad._src.compiler.native.phases import note_object, phase
+from ndgrad._src.foundations.locks import compute_once
 
 _ABSENT = (
     "compiling to native code needs llvmlite, which is not installed. Install it (pip install llvmlite), "
@@ -50,7 +51,7 @@ _ABSENT = (
 )
 
 
-@functools.cache
+@compute_once
 def available() -> bool:
     """True if llvmlite can be imported. On a machine where it was imported before, it is not imported now."""
     if _remembered() is not None:
@@ -62,7 +63,7 @@ def available() -> bool:
     return True
 
 
-@functools.cache
+@compute_once
 def binding() -> Any:
     """Return llvmlite's binding, initialised for this machine, or raise an error that explains the installation. The
     import takes 0.1 s, so it is deferred.
@@ -162,7 +163,7 @@ def host() -> Target:
     return _native() if name in ("", "native") else _check_processor(name)
 
 
-@functools.cache
+@compute_once
 def _native() -> Target:
     text = _toolchain().features
     features = set(text.split(","))
@@ -175,7 +176,7 @@ def _native() -> Target:
     return Target(_toolchain().cpu, text, width)
 
 
-@functools.cache
+@compute_once
 def _check_processor(name: str) -> Target:
     """Return a processor by name whose code this machine can run."""
     target = processor(name)
@@ -205,7 +206,7 @@ class _Toolchain(NamedTuple):
     features: str
 
 
-@functools.cache
+@compute_once
 def _toolchain() -> _Toolchain:
     """Return the facts of LLVM and of the processor, from the cache on disk if possible (Note [Without LLVM])."""
     known = _remembered()
@@ -222,7 +223,7 @@ def _toolchain() -> _Toolchain:
     return found
 
 
-@functools.cache
+@compute_once
 def _remembered() -> _Toolchain | None:
     """Return the facts that the cache holds for this machine and llvmlite."""
     entry = _entry_of_machine()
@@ -236,7 +237,7 @@ def _remembered() -> _Toolchain | None:
     return _Toolchain(str(versions), str(cpu), str(features))
 
 
-@functools.cache
+@compute_once
 def _entry_of_machine() -> str | None:
     """Return the name of the entry for this processor and llvmlite; None if they cannot be told without LLVM."""
     if not is_supported():
@@ -363,7 +364,7 @@ _DECLARED = re.compile(r"^declare [^@]*@\"?([\w.$]+)\"?\(", re.MULTILINE)
 _numbers = itertools.count()
 
 
-@functools.cache
+@compute_once
 def _linker() -> Any:
     llvm = binding()
     linker = llvm.create_lljit_compiler(

@@ -10,7 +10,6 @@ kernels are used] in ndgrad._src.arrays.native_kernels).
 
 from __future__ import annotations
 
-import functools
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
@@ -33,6 +32,7 @@ from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.passes.decompose import decompose
 from ndgrad._src.compiler.passes.terms import write_program
 from ndgrad._src.foundations.bounded_tables import make_room
+from ndgrad._src.foundations.locks import compute_once
 
 #: A function of a vocabulary, array arguments and settings.
 Formula = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
@@ -152,7 +152,7 @@ def _make_plan(function: Formula, arrays: Sequence[Any], settings: Mapping[str, 
     return _Plan(found, results[0], any(shape is not None for shape in found.expanded), launch, {})
 
 
-@functools.cache
+@compute_once
 def _kernel(
     formula: RowFormula, dtype: np.dtype[Any], by_columns: bool
 ) -> tuple[target.Code, int, struct.Struct]:
@@ -206,7 +206,7 @@ def _make_launch(program: RowProgram, dtype: np.dtype[Any]) -> _Launch:
 _WORK, _WORDS, _COUNT, _CHUNKS, _THREADS, _FIRST, _EACH, _OPERANDS, _PAIRS = range(9)
 
 
-@functools.cache
+@compute_once
 def _launcher(arrays: int) -> target.Code:
     """Return code that starts a kernel with the addresses of so many arrays, as `make_call` demands.
 
