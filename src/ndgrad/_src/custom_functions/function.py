@@ -425,9 +425,10 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         """
         raise NotImplementedError("setup_context is not implemented. [nd-function]")
 
-    # **options tells type checkers that an override may have parameters of its own.
+    # **options tells type checkers that an override may have parameters of its own. The context is Any, so that an
+    # override may annotate it.
     @staticmethod
-    def backward(ctx: FunctionNode, *grad_outputs: Any, **options: Any) -> Any:
+    def backward(ctx: Any, *grad_outputs: Any, **options: Any) -> Any:
         """Return one gradient (or None) per argument of forward, given those of the outputs. To be overridden.
 
         Args:
@@ -441,7 +442,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         )
 
     @staticmethod
-    def vjp(ctx: FunctionNode, *grad_outputs: Any, **options: Any) -> Any:
+    def vjp(ctx: Any, *grad_outputs: Any, **options: Any) -> Any:
         """Another name for `backward`; override one of them.
 
         Args:
